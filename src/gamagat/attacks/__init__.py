@@ -1,0 +1,1 @@
+"""Attacks: `core` holds the contract, every other file is one family."""

@@ -1,0 +1,1 @@
+"""Data sets: `core` holds the contract, every other file is one source."""

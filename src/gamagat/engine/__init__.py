@@ -1,0 +1,1 @@
+"""The engine moves images through attacks and judges what comes back."""

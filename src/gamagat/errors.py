@@ -1,0 +1,42 @@
+"""Every error that gamagat raises on purpose.
+
+GamagatError
+├── ConfigError      a setting or a name is wrong (also a ValueError)
+├── DataError        a data set is missing, damaged, or not what it should be
+└── ModelError       a network cannot be built, called, or does not return logits
+    └── CheckpointError   a file of weights cannot be read or does not fit
+
+Each message is one sentence or two: what was given, what is allowed, what to do. The command line prints it
+without a traceback and exits with code 2.
+"""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class GamagatError(Exception):
+    """Something the caller can put right."""
+
+
+class ConfigError(GamagatError, ValueError):
+    """A setting or a name is wrong."""
+
+
+class DataError(GamagatError):
+    """A data set is missing, damaged, or not what it should be."""
+
+
+class ModelError(GamagatError):
+    """A network cannot be built, called, or does not return logits."""
+
+
+class CheckpointError(ModelError):
+    """A file of weights cannot be read or does not fit the network."""
+
+
+def unknown(kind: str, given: str, known: Iterable[str]) -> ConfigError:
+    """The error for a name that does not exist, with the nearest one that does."""
+    names = sorted(known)
+    near = get_close_matches(given.lower(), names, n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    return ConfigError(f"unknown {kind} {given!r}; {hint}known: {', '.join(names) or 'none'}")

@@ -1,0 +1,1 @@
+"""The vocabulary: pure functions without input, output or global state."""
