@@ -1,0 +1,1 @@
+"""Guided adversarial attacks and training for image classifiers."""
