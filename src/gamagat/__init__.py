@@ -1,1 +1,35 @@
 """Guided adversarial attacks and training for image classifiers."""
+
+from gamagat.api import ReadyAttack, attack, evaluate
+from gamagat.attacks.core import ATTACKS, Attack, IterativeAttack, Outcome
+from gamagat.data.core import DATASETS, Dataset, load_data
+from gamagat.engine.results import Evaluation
+from gamagat.errors import CheckpointError, ConfigError, DataError, GamagatError, ModelError
+from gamagat.models.core import MODELS, load_model
+from gamagat.pieces.noise import Noise
+from gamagat.pieces.threat import L2, LINF, ThreatModel
+
+__all__ = [
+    "ATTACKS",
+    "DATASETS",
+    "L2",
+    "LINF",
+    "MODELS",
+    "Attack",
+    "CheckpointError",
+    "ConfigError",
+    "DataError",
+    "Dataset",
+    "Evaluation",
+    "GamagatError",
+    "IterativeAttack",
+    "ModelError",
+    "Noise",
+    "Outcome",
+    "ReadyAttack",
+    "ThreatModel",
+    "attack",
+    "evaluate",
+    "load_data",
+    "load_model",
+]

@@ -87,7 +87,9 @@ class Registry(Generic[T]):
         for key, value in options.items():
             if key not in settings:
                 raise unknown(f"option of {self.kind} {name!r}", key, settings)
-            settings[key] = read_value(value, hints[key], f"{name}:{key}") if isinstance(value, str) else value
+            settings[key] = (
+                read_value(value, hints[key], f"{name}:{key}") if isinstance(value, str) else value
+            )
         for key, value in settings.items():
             if value is inspect.Parameter.empty:
                 raise ConfigError(f"{self.kind} {name!r} needs {key}; write {name}:{key}=...")
@@ -98,7 +100,7 @@ class Registry(Generic[T]):
         return self[name].factory(**self.settings(name, preset, **options))
 
     def _load(self) -> None:
-        """Import every module of the package, and of outside plug-ins, so that entries register themselves."""
+        """Import every module of the package, and outside plug-ins, so that entries register themselves."""
         if self._loaded:
             return
         self._loaded = True
@@ -146,7 +148,7 @@ def read_number(text: str, what: str) -> float:
 
 
 def read_value(text: str, hint: Any, what: str) -> Any:
-    """Read `text` as the annotated type: int, float, bool, str, tuple of one of these, or any of them | None."""
+    """Read `text` as the annotated type: int, float, bool, str, Literal, a tuple of one, or one of them | None."""
     if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
         if text.lower() == "none":
             return None

@@ -1,0 +1,130 @@
+"""gamagat for someone who has a torch module and tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from gamagat.attacks.combine import restarts as begin_again
+from gamagat.attacks.core import ATTACKS, Attack, Outcome
+from gamagat.data.core import Dataset, from_tensors
+from gamagat.engine.checks import check_images, check_labels, check_model
+from gamagat.engine.evaluate import Progress, silent
+from gamagat.engine.evaluate import evaluate as run_evaluation
+from gamagat.engine.plan import plan_attacks, read_threat
+from gamagat.engine.results import Evaluation
+from gamagat.engine.runtime import borrowed, default_batch_size, device_of
+from gamagat.errors import ConfigError
+from gamagat.pieces.noise import Noise
+from gamagat.pieces.threat import ThreatModel
+from gamagat.pieces.types import Images, Labels, Scores
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyAttack:
+    """An attack on one network: call it with images in [0, 1] and labels, get adversarial images."""
+
+    search: Attack
+    model: Callable[[Images], Scores]
+    threat: ThreatModel
+    seed: int = 0
+    batch_size: int | None = None
+
+    def __call__(self, images: Images, labels: Labels, ids: Labels | None = None) -> Images:
+        """An adversarial image for each image, within eps of it; the last try where none fools the network."""
+        return self.run(images, labels, ids).images
+
+    def run(self, images: Images, labels: Labels, ids: Labels | None = None) -> Outcome:
+        """The adversarial images with the step at which each fell and what it cost.
+
+        The random start of an image depends on the seed and on its id (its position, unless `ids` says
+        otherwise), never on the batch it is in.
+        """
+        check_images(images, labels)
+        device = device_of(self.model) or images.device
+        size = self.batch_size or default_batch_size(tuple(images.shape[1:]), device)
+        ids = torch.arange(len(images)) if ids is None else ids
+        with borrowed(self.model):
+            check_labels(labels, check_model(self.model, images[:16].to(device)))
+            parts = [
+                self._batch(images[chosen], labels[chosen], ids[chosen.to(ids.device)], device)
+                for chosen in torch.split(torch.arange(len(images), device=images.device), size)
+            ]
+        return Outcome(*(torch.cat(column).to(images.device) for column in zip(*parts, strict=True)))
+
+    def _batch(self, x: Images, y: Labels, ids: Labels, device: torch.device) -> Outcome:
+        noise = Noise.for_images(ids.to(device), self.seed)
+        x = x.detach().to(device)
+        return self.search(self.model, x, y.to(device).long(), self.threat, noise)
+
+
+def attack(
+    name: str,
+    model: Callable[[Images], Scores],
+    *,
+    eps: str | float,
+    norm: str = "linf",
+    preset: str | None = None,
+    restarts: int = 1,
+    seed: int = 0,
+    batch_size: int | None = None,
+    **options: Any,
+) -> ReadyAttack:
+    """An attack by name on a network that takes images in [0, 1] and returns logits.
+
+    `gamagat.attack("gama-pgd", model, eps="8/255")(images, labels)` returns adversarial images. `preset` is a
+    family of settings, such as "mnist"; `options` are those that `gamagat list attacks` shows.
+    """
+    if not callable(model):
+        raise ConfigError(
+            f"the model must be a torch module or a function of images, got {type(model).__name__}"
+        )
+    search = begin_again(ATTACKS.make(name, preset, **options), restarts)
+    return ReadyAttack(search, model, read_threat(norm, eps), seed, batch_size)
+
+
+def evaluate(
+    model: Callable[[Images], Scores],
+    data: Dataset | tuple[Images, Labels],
+    attacks: Sequence[str] = ("gama-pgd",),
+    *,
+    eps: str | float | None = None,
+    norm: str = "linf",
+    restarts: int = 1,
+    seed: int = 0,
+    batch_size: int | None = None,
+    progress: Progress = silent,
+) -> Evaluation:
+    """Clean accuracy, accuracy under each attack, and the worst case; the judge confirms every success."""
+    data = data if isinstance(data, Dataset) else _dataset(model, *data)
+    device = device_of(model) or torch.device("cpu")
+    return run_evaluation(
+        model,
+        data,
+        read_threat(norm, eps, dict(data.eps)),
+        plan_attacks(list(attacks), data.preset, restarts),
+        device=device,
+        batch_size=batch_size or default_batch_size(data.shape, device),
+        seed=seed,
+        progress=progress,
+        model_name=type(model).__name__,
+    )
+
+
+def _dataset(model: Callable[[Images], Scores], images: Images, labels: Labels) -> Dataset:
+    """Tensors as a data set; the network says how many classes there are."""
+    check_images(images, labels)
+    with borrowed(model):
+        classes = check_model(model, images[:1].to(device_of(model) or images.device))
+    check_labels(labels, classes)
+    names = tuple(map(str, range(classes)))
+    return from_tensors(
+        images.detach().cpu().float(),
+        name="tensors",
+        labels=labels.cpu().long(),
+        ids=torch.arange(len(labels)),
+        classes=names,
+    )

@@ -1,0 +1,169 @@
+"""The command `gamagat`: parse, call, print."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from gamagat.engine.catalog import SHELVES, catalog
+from gamagat.engine.evaluate import Progress as Report
+from gamagat.engine.request import EvaluationRequest, prepare
+from gamagat.errors import GamagatError
+from gamagat.registry import write_value
+from gamagat.reports.tables import evaluation_table
+
+app = typer.Typer(
+    help="How robust is an image classifier really? Guided adversarial attacks, each success checked again.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def main() -> None:
+    """Run the command; a mistake of the caller's is one sentence and exit code 2."""
+    try:
+        app()
+    except GamagatError as error:
+        Console(stderr=True, soft_wrap=True).print(
+            f"[bold red]error:[/] {escape(str(error))}", highlight=False
+        )
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(version("gamagat"))
+        raise typer.Exit
+
+
+@app.callback()
+def top(
+    _: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show it.")] = False,
+) -> None:
+    """How robust is an image classifier really?"""
+
+
+@app.command()
+def evaluate(
+    model: Annotated[
+        str,
+        typer.Argument(
+            help="A name (gamagat list models), package.module:callable, "
+            "torchvision:NAME, timm:NAME, or a .pt2, TorchScript or .onnx file."
+        ),
+    ],
+    weights: Annotated[
+        Path | None, typer.Option(help="Weights: safetensors, or a torch file of tensors.")
+    ] = None,
+    data: Annotated[
+        str, typer.Option(help="A name (gamagat list data), folder:PATH, arrays:FILE.npz.")
+    ] = "digits",
+    data_dir: Annotated[Path | None, typer.Option(help="Where data lies; else GAMAGAT_DATA.")] = None,
+    n: Annotated[int | None, typer.Option(help="Only the first N images.")] = None,
+    split: Annotated[str, typer.Option(help="Which part of the data.")] = "test",
+    norm: Annotated[str, typer.Option(help="linf or l2.")] = "linf",
+    eps: Annotated[str | None, typer.Option(help="Radius, 8/255 or 0.3; else the data's usual one.")] = None,
+    attack: Annotated[
+        list[str] | None,
+        typer.Option(help="gama-pgd, or gama-pgd:steps=50,fade=10; repeat it for more. [default: gama-pgd]"),
+    ] = None,
+    restarts: Annotated[int, typer.Option(help="Tries of every attack.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of all random starts.")] = 0,
+    batch_size: Annotated[int | None, typer.Option(help="Images at a time; no result depends on it.")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+) -> None:
+    """Measure the accuracy of a network, clean and under each attack."""
+    prepared = prepare(
+        EvaluationRequest(
+            model,
+            weights,
+            data,
+            data_dir,
+            split,
+            n,
+            norm,
+            eps,
+            tuple(attack or ["gama-pgd"]),
+            restarts,
+            seed,
+            batch_size,
+            device,
+        )
+    )
+    console = Console()
+    if not as_json:
+        for name, value in prepared.facts().items():
+            console.print(f"[dim]{name:>9}[/]  {escape(value)}", highlight=False, soft_wrap=True)
+    with _progress() as report:
+        result = prepared.run(report)
+    if as_json:
+        print(json.dumps(result.as_json()))
+    else:
+        console.print(evaluation_table(result))
+
+
+@app.command("list")
+def list_(
+    kind: Annotated[
+        str | None, typer.Argument(help="attacks, models or data; all of them if left out.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+) -> None:
+    """Show what there is, with one line each and its parameters."""
+    shelves = {name: catalog(name) for name in ([kind] if kind else SHELVES)}
+    if as_json:
+        print(json.dumps({name: [asdict(item) for item in items] for name, items in shelves.items()}))
+        return
+    console = Console(soft_wrap=True, highlight=False)
+    for name, items in shelves.items():
+        console.print(f"[bold]{name}[/]")
+        for item in items:
+            console.print(f"  [cyan]{item.name}[/]  {escape(item.summary)}")
+            if item.options:
+                console.print(f"      [dim]{escape(_words(item.options))}[/]")
+            for preset, options in item.presets.items():
+                console.print(f"      [dim]on {preset}: {escape(_words(options))}[/]")
+
+
+def _words(options: dict[str, object]) -> str:
+    return " ".join(f"{key}={write_value(value)}" for key, value in options.items())
+
+
+@contextmanager
+def _progress() -> Iterator[Report]:
+    """A bar for each run on the terminal; nothing when nobody looks."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(
+        *columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()
+    ) as bars:
+        task = bars.add_task("", rate="")
+
+        def report(what: str, done: int, total: int) -> None:
+            if done == 0:
+                bars.reset(task, description=what, total=total)
+            speed = bars.tasks[0].finished_speed or bars.tasks[0].speed
+            bars.update(task, completed=done, rate=f"{speed:.0f} images/s" if speed else "")
+
+        yield report

@@ -1,0 +1,81 @@
+"""What is checked at the door, before any attack: one clear sentence beats an hour of wrong numbers."""
+
+from typing import Any
+
+import torch
+
+from gamagat.errors import DataError, ModelError
+from gamagat.pieces.types import Images, Labels, Model, Scores
+
+
+def check_images(images: Any, labels: Any) -> None:
+    """Images are a float batch in [0, 1], with as many labels as images."""
+    if not isinstance(images, torch.Tensor) or not isinstance(labels, torch.Tensor):
+        raise DataError(
+            f"images and labels must be tensors, got {type(images).__name__}, {type(labels).__name__}"
+        )
+    if images.ndim != 4 or len(images) == 0:
+        raise DataError(
+            f"images must have the shape (batch, channel, height, width) with at least one image, "
+            f"got {tuple(images.shape)}"
+        )
+    if not images.is_floating_point():
+        raise DataError(f"images must be floats in [0, 1], got {images.dtype}; write images.float() / 255")
+    if labels.shape != images.shape[:1] or labels.is_floating_point():
+        raise DataError(
+            f"labels must be {len(images)} whole numbers, one for each image, "
+            f"got {tuple(labels.shape)} of {labels.dtype}"
+        )
+    if not bool(((images >= 0) & (images <= 1)).all()):
+        raise DataError(
+            f"pixels must lie in [0, 1], found NaN or values from {float(images.min()):g} to "
+            f"{float(images.max()):g}; give raw images and let the model normalise them"
+        )
+
+
+def check_labels(labels: Labels, classes: int) -> None:
+    """Labels are numbers of classes that the network knows."""
+    low, high = int(labels.min()), int(labels.max())
+    if low < 0 or high >= classes:
+        raise DataError(
+            f"labels run from {low} to {high}, but the network's {classes} outputs are numbered 0 to "
+            f"{classes - 1}; use a network for these classes, or renumber the labels"
+        )
+
+
+@torch.no_grad()
+def check_model(model: Model, images: Images) -> int:
+    """The network returns one row of finite logits for each image; the number of its classes."""
+    try:
+        logits = model(images)
+    except (RuntimeError, ValueError, TypeError, IndexError) as error:
+        if isinstance(error, torch.cuda.OutOfMemoryError):
+            raise
+        reason = str(error).strip().split("\n")[0]
+        raise ModelError(
+            f"the network cannot take images of shape {tuple(images.shape)} "
+            f"(batch, channel, height, width): {reason}"
+        ) from error
+    if not isinstance(logits, torch.Tensor) or logits.ndim != 2 or len(logits) != len(images):
+        what = tuple(logits.shape) if isinstance(logits, torch.Tensor) else type(logits).__name__
+        raise ModelError(
+            f"the network must return logits of shape ({len(images)}, classes) for {len(images)} images, "
+            f"got {what}"
+        )
+    if logits.shape[1] < 2:
+        raise ModelError(f"the network must tell at least 2 classes apart, got {logits.shape[1]} output")
+    if not bool(logits.isfinite().all()):
+        raise ModelError(
+            "the network returns NaN or infinite logits on clean images; check weights and inputs"
+        )
+    if _are_probabilities(logits):
+        raise ModelError(
+            "the network returns probabilities, not logits: every row is in [0, 1] and sums to 1; "
+            "take off its last softmax, or attacks see gradients that saturation has killed"
+        )
+    return int(logits.shape[1])
+
+
+def _are_probabilities(logits: Scores) -> bool:
+    in_range = bool(((logits >= 0) & (logits <= 1)).all())
+    return in_range and bool(((logits.float().sum(1) - 1).abs() < 1e-3).all())

@@ -1,0 +1,57 @@
+"""From the words a user writes to the runs an evaluation makes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gamagat.attacks.combine import entries, restarts
+from gamagat.attacks.core import ATTACKS, Attack
+from gamagat.errors import ConfigError
+from gamagat.pieces.threat import ThreatModel, norm_named
+from gamagat.registry import format_spec, parse_spec, read_number, read_value
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedAttack:
+    """One attack of an evaluation: its single runs, each on the images the runs before it left standing."""
+
+    name: str
+    spec: str
+    runs: tuple[tuple[str, Attack], ...]
+
+
+def plan_attack(spec: str, preset: str | None = None, times: int = 1) -> PlannedAttack:
+    """Read one attack; `restarts` is an option of every attack, `times` its value where it is not given."""
+    name, options = parse_spec(spec)
+    given = options.pop("restarts", None)
+    times = times if given is None else read_value(given, int, f"{name}:restarts")
+    settings = ATTACKS.settings(name, preset, **options)
+    attack = restarts(ATTACKS[name].factory(**settings), times)
+    return PlannedAttack(
+        spec, format_spec(name, settings | {"restarts": times}), tuple(entries(name, attack))
+    )
+
+
+def plan_attacks(
+    specs: Sequence[str], preset: str | None = None, times: int = 1
+) -> tuple[PlannedAttack, ...]:
+    """Read all attacks, so that a mistake in the last is found before the first has run."""
+    if not specs:
+        raise ConfigError("an evaluation needs at least one attack; see: gamagat list attacks")
+    for spec in specs:
+        if specs.count(spec) > 1:
+            raise ConfigError(
+                f"attack {spec!r} is given twice; for another try use {spec.split(':')[0]}:restarts=2"
+            )
+    return tuple(plan_attack(spec, preset, times) for spec in specs)
+
+
+def read_threat(norm: str, eps: str | float | None, usual: dict[str, float] | None = None) -> ThreatModel:
+    """The threat model in the user's words; without eps, the usual one of the data set."""
+    geometry = norm_named(norm)
+    if eps is None:
+        if geometry.name not in (usual or {}):
+            raise ConfigError(
+                f"there is no usual eps for {geometry.name} on this data; say it, such as --eps 8/255"
+            )
+        return ThreatModel(geometry, (usual or {})[geometry.name])
+    return ThreatModel(geometry, read_number(eps, "eps") if isinstance(eps, str) else float(eps))

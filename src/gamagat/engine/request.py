@@ -1,0 +1,85 @@
+"""An evaluation in words: all that is needed to make it, and to make it again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from gamagat.data.core import Dataset, load_data
+from gamagat.engine.evaluate import Progress, evaluate, silent
+from gamagat.engine.plan import PlannedAttack, plan_attacks, read_threat
+from gamagat.engine.results import Evaluation
+from gamagat.engine.runtime import choose_device, default_batch_size
+from gamagat.models.core import load_model
+from gamagat.pieces.threat import ThreatModel
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationRequest:
+    """What a user asks for; None leaves the choice to the data set or the machine."""
+
+    model: str
+    weights: Path | None = None
+    data: str = "digits"
+    data_dir: Path | None = None
+    split: str = "test"
+    n: int | None = None
+    norm: str = "linf"
+    eps: str | None = None
+    attacks: tuple[str, ...] = ("gama-pgd",)
+    restarts: int = 1
+    seed: int = 0
+    batch_size: int | None = None
+    device: str = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A request with every name looked up and every choice made."""
+
+    request: EvaluationRequest
+    model: torch.nn.Module
+    data: Dataset
+    threat: ThreatModel
+    plan: tuple[PlannedAttack, ...]
+    device: torch.device
+    batch_size: int
+
+    def facts(self) -> dict[str, str]:
+        """All that is used, as it is printed."""
+        request = self.request
+        return {
+            "model": request.model + (f" with {request.weights}" if request.weights else ""),
+            "data": f"{self.data.name}, {len(self.data)} images, {len(self.data.classes)} classes",
+            "threat": f"{self.threat.norm.name}, eps {request.eps or 'usual'} = {self.threat.eps:.6g}",
+            **{f"attack {number}": attack.spec for number, attack in enumerate(self.plan, start=1)},
+            "run": f"seed {request.seed}, batch {self.batch_size}, {self.device}, torch {torch.__version__}",
+        }
+
+    def run(self, progress: Progress = silent) -> Evaluation:
+        """Make the evaluation."""
+        return evaluate(
+            self.model,
+            self.data,
+            self.threat,
+            self.plan,
+            device=self.device,
+            batch_size=self.batch_size,
+            seed=self.request.seed,
+            progress=progress,
+            model_name=self.request.model,
+        )
+
+
+def prepare(request: EvaluationRequest) -> Prepared:
+    """Find everything, cheapest first, so that mistakes show before anything runs."""
+    device = choose_device(request.device)
+    plan_attacks(request.attacks, None, request.restarts)
+    data = load_data(request.data, request.split, request.data_dir).head(request.n)
+    threat = read_threat(request.norm, request.eps, dict(data.eps))
+    plan = plan_attacks(request.attacks, data.preset, request.restarts)
+    model = load_model(request.model, request.weights, classes=len(data.classes), channels=data.shape[0])
+    size = default_batch_size(data.shape, device) if request.batch_size is None else request.batch_size
+    return Prepared(request, model.to(device), data, threat, plan, device, size)

@@ -1,0 +1,70 @@
+"""Where things run: the device, the batch that fits it, and a network borrowed and given back as it was."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import torch
+from torch import nn
+
+from gamagat.errors import ConfigError
+
+
+def choose_device(name: str = "auto") -> torch.device:
+    """The device called `name`; `auto` takes a GPU where there is one."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError):
+        raise ConfigError(
+            f"device {name!r} is not to be had here; use cpu, cuda, cuda:0, ... or auto"
+        ) from None
+    return device
+
+
+def device_of(model: Any) -> torch.device | None:
+    """Where the network's parameters are; None if it has none."""
+    tensors = [*model.parameters(), *model.buffers()] if isinstance(model, nn.Module) else []
+    return tensors[0].device if tensors else None
+
+
+def default_batch_size(shape: tuple[int, ...], device: torch.device) -> int:
+    """Large enough to keep the device busy, small enough for the activations of usual networks."""
+    pixels = max(1, int(torch.Size(shape).numel()))
+    budget, most = (1 << 23, 1024) if device.type == "cuda" else (1 << 20, 256)
+    return max(16, min(most, budget // pixels))
+
+
+@contextmanager
+def borrowed(model: Any) -> Iterator[None]:
+    """The network in evaluation mode with frozen parameters; afterwards as it was, also after an error."""
+    if not isinstance(model, nn.Module):
+        yield
+        return
+    modes = [(module, module.training) for module in model.modules()]
+    frozen = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    try:
+        with suppress(NotImplementedError):  # exported programs have one mode only and refuse to be asked
+            model.eval()
+        for parameter in frozen:
+            parameter.requires_grad_(False)
+        yield
+    finally:
+        for parameter in frozen:
+            parameter.requires_grad_(True)
+        for module, training in modes:
+            module.training = training
+
+
+@contextmanager
+def full_precision() -> Iterator[None]:
+    """Single precision as its name says: no TF32 in matrix products and convolutions."""
+    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
+    before = matmul.allow_tf32, cudnn.allow_tf32
+    matmul.allow_tf32 = cudnn.allow_tf32 = False
+    try:
+        yield
+    finally:
+        matmul.allow_tf32, cudnn.allow_tf32 = before

@@ -1,0 +1,28 @@
+"""Trees of tensors whose first dimension is the image: what lets any image leave any loop at any step."""
+
+from typing import Any, TypeVar
+
+from torch import Tensor
+
+from gamagat.pieces.types import Images, PerExample
+
+Tree = TypeVar("Tree")
+
+
+def pick(tree: Tree, index: Tensor) -> Tree:
+    """The same tree for the chosen images only: `index` is a mask or a list of positions."""
+    return _pick(tree, index)  # type: ignore[no-any-return]
+
+
+def _pick(tree: Any, index: Tensor) -> Any:
+    if tree is None:
+        return None
+    if isinstance(tree, Tensor):
+        return tree[index]
+    branches = [_pick(branch, index) for branch in tree]
+    return type(tree)(*branches) if hasattr(tree, "_fields") else tuple(branches)
+
+
+def lift(values: PerExample, like: Images) -> Tensor:
+    """One number per image, shaped to be multiplied with images."""
+    return values.view(-1, *[1] * (like.ndim - 1))
