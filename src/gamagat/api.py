@@ -12,11 +12,11 @@ from gamagat.attacks.combine import restarts as begin_again
 from gamagat.attacks.core import ATTACKS, Attack, Outcome
 from gamagat.data.core import Dataset, from_tensors
 from gamagat.engine.checks import check_images, check_labels, check_model
-from gamagat.engine.evaluate import Progress, silent
 from gamagat.engine.evaluate import evaluate as run_evaluation
 from gamagat.engine.plan import plan_attacks, read_threat
 from gamagat.engine.results import Evaluation
 from gamagat.engine.runtime import borrowed, default_batch_size, device_of
+from gamagat.engine.watch import Progress, silent
 from gamagat.errors import ConfigError
 from gamagat.pieces.noise import Noise
 from gamagat.pieces.threat import ThreatModel
@@ -34,7 +34,7 @@ class ReadyAttack:
     batch_size: int | None = None
 
     def __call__(self, images: Images, labels: Labels, ids: Labels | None = None) -> Images:
-        """An adversarial image for each image, within eps of it; the last try where none fools the network."""
+        """An adversarial image for each image, within eps of it; the last try where none was found."""
         return self.run(images, labels, ids).images
 
     def run(self, images: Images, labels: Labels, ids: Labels | None = None) -> Outcome:

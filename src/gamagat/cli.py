@@ -17,11 +17,10 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from gamagat.engine.catalog import SHELVES, catalog
-from gamagat.engine.evaluate import Progress as Report
 from gamagat.engine.request import EvaluationRequest, prepare
+from gamagat.engine.watch import Progress as Report
 from gamagat.errors import GamagatError
-from gamagat.registry import write_value
-from gamagat.reports.tables import evaluation_table
+from gamagat.reports.tables import curve_lines, evaluation_table
 
 app = typer.Typer(
     help="How robust is an image classifier really? Guided adversarial attacks, each success checked again.",
@@ -106,7 +105,7 @@ def evaluate(
             device,
         )
     )
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else 120)
     if not as_json:
         for name, value in prepared.facts().items():
             console.print(f"[dim]{name:>9}[/]  {escape(value)}", highlight=False, soft_wrap=True)
@@ -116,6 +115,8 @@ def evaluate(
         print(json.dumps(result.as_json()))
     else:
         console.print(evaluation_table(result))
+        for line in curve_lines(result):
+            console.print(escape(line), highlight=False, soft_wrap=True)
 
 
 @app.command("list")
@@ -141,8 +142,8 @@ def list_(
                 console.print(f"      [dim]on {preset}: {escape(_words(options))}[/]")
 
 
-def _words(options: dict[str, object]) -> str:
-    return " ".join(f"{key}={write_value(value)}" for key, value in options.items())
+def _words(options: dict[str, str]) -> str:
+    return " ".join(f"{key}={value}" for key, value in options.items())
 
 
 @contextmanager
@@ -160,7 +161,7 @@ def _progress() -> Iterator[Report]:
     ) as bars:
         task = bars.add_task("", rate="")
 
-        def report(what: str, done: int, total: int) -> None:
+        def report(what: str, done: float, total: int) -> None:
             if done == 0:
                 bars.reset(task, description=what, total=total)
             speed = bars.tasks[0].finished_speed or bars.tasks[0].speed

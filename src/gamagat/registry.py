@@ -136,7 +136,10 @@ def write_value(value: Any) -> str:
         return "+".join(map(write_value, value)) or "none"
     if isinstance(value, bool) or value is None:
         return str(value).lower()
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    if value is inspect.Parameter.empty:
+        return "..."
+    short = f"{value:g}" if isinstance(value, float) else str(value)
+    return short if not isinstance(value, float) or float(short) == value else repr(value)
 
 
 def read_number(text: str, what: str) -> float:
@@ -148,7 +151,7 @@ def read_number(text: str, what: str) -> float:
 
 
 def read_value(text: str, hint: Any, what: str) -> Any:
-    """Read `text` as the annotated type: int, float, bool, str, Literal, a tuple of one, or one of them | None."""
+    """Read `text` as the annotated type: int, float, bool, str, Literal, tuples of one, or one | None."""
     if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
         if text.lower() == "none":
             return None

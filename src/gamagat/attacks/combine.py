@@ -78,7 +78,7 @@ def restarts(attack: Attack, times: int) -> Attack:
     return InTurn((("#1", attack), *again))
 
 
-Aim = Callable[[Scores, Labels, Noise], Labels | None]  # clean logits, labels -> target; None: there is none
+Aim = Callable[[Scores, Labels, Noise], Labels]  # clean logits, labels -> target class
 
 
 def aimed(attack: Attack, aim: Aim) -> Attack:
@@ -94,20 +94,17 @@ def aimed(attack: Attack, aim: Aim) -> Attack:
     ) -> Outcome:
         with torch.no_grad():
             chosen = aim(logits_of(model, x), y, noise)
-        if chosen is None:
-            return Outcome.untouched(x).costing(forwards=1)
         return attack(model, x, y, threat, noise, chosen).costing(forwards=1)
 
     return run
 
 
 def ranked(rank: int) -> Aim:
-    """The wrong class that the network ranks `rank`-th, 1 being the likeliest."""
+    """The wrong class the network ranks `rank`-th, 1 being the likeliest; after the last comes the first."""
 
-    def aim(logits: Scores, y: Labels, noise: Noise) -> Labels | None:
-        if rank >= logits.shape[1]:
-            return None
-        return without(logits, y).topk(rank, dim=1).indices[:, -1]
+    def aim(logits: Scores, y: Labels, noise: Noise) -> Labels:
+        place = (rank - 1) % (logits.shape[1] - 1)
+        return without(logits, y).topk(place + 1, dim=1).indices[:, -1]
 
     return aim
 

@@ -104,24 +104,24 @@ def gama_adam(
     rate: float = 0.5,
     drops: tuple[float, ...] = (0.6, 0.85),
     factor: float = 0.1,
+    momentum: float = 0.9,
+    memory: float = 0.999,
     as_published: bool = False,
 ) -> Attack:
     """GAMA with Adam's step on the gradient itself, the paper's ablation."""
-    rule = adam(_dropping(rate, drops, factor, steps))
+    rule = adam(_dropping(rate, drops, factor, steps), momentum, memory)
     return _guided(probability_margin, _fading(weight, fade, steps), rule, steps, as_published)
 
 
-@ATTACKS.register("gama-pgd-10", presets={"mnist": {"weight": 5.0, "rate": 1.0}})
+@ATTACKS.register("gama-pgd-10", presets={"mnist": {"rate": 1.0}})
 def gama_pgd_10(
-    steps: int = 10, weight: float = 50.0, rate: float = 2.0, as_published: bool = False
+    steps: int = 10, weight: float = 5.0, rate: float = 2.0, as_published: bool = False
 ) -> Attack:
     """GAMA-PGD for a budget of ten steps: lambda stays constant."""
     return gama_pgd(steps, weight, None, rate, (0.6, 0.85), 0.1, as_published)
 
 
-@ATTACKS.register("gama-fw-10", presets={"mnist": {"weight": 5.0}})
-def gama_fw_10(
-    steps: int = 10, weight: float = 50.0, rate: float = 0.5, as_published: bool = False
-) -> Attack:
+@ATTACKS.register("gama-fw-10")
+def gama_fw_10(steps: int = 10, weight: float = 5.0, rate: float = 0.5, as_published: bool = False) -> Attack:
     """GAMA-FW for a budget of ten steps: lambda and the step stay constant."""
     return gama_fw(steps, weight, None, rate, (), 1.0, as_published)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from gamagat.errors import ConfigError, DataError
+from gamagat.errors import ConfigError, DataError, unknown
 from gamagat.pieces.types import Images, Labels
 from gamagat.registry import Registry
 
@@ -38,6 +38,8 @@ class Dataset:
     def __post_init__(self) -> None:
         if len(self.labels) == 0:
             raise DataError(f"data set {self.name!r} is empty; an evaluation needs at least one image")
+        if len(self.ids) != len(self.labels):
+            raise DataError(f"{self.name!r} has {len(self.labels)} labels but {len(self.ids)} ids")
         low, high = int(self.labels.min()), int(self.labels.max())
         if low < 0 or high >= len(self.classes):
             raise DataError(
@@ -57,7 +59,10 @@ class Dataset:
         return self.take(torch.arange(count))
 
     def take(self, positions: Tensor) -> Dataset:
-        """The images at these positions, as a data set of its own."""
+        """The images at these positions, or where a mask is true, as a data set of its own."""
+        positions = positions.cpu()
+        if positions.dtype == torch.bool:
+            positions = positions.nonzero().flatten()
         read = self.read
         return replace(
             self,
@@ -68,21 +73,71 @@ class Dataset:
 
     def batch(self, positions: Tensor, device: torch.device | str = "cpu") -> tuple[Images, Labels]:
         """Images in [0, 1] and labels, on the device; the bytes travel, the floats are made there."""
+        positions = positions.cpu()
         raw = self.read(positions)
-        images = raw.to(device)
-        if images.dtype == torch.uint8:
-            images = images.to(torch.float32) / 255
-        elif not bool(((raw >= 0) & (raw <= 1)).all()):
-            raise DataError(
-                f"pixels of {self.name!r} must lie in [0, 1]: found NaN or values from {float(raw.min()):g} to "
-                f"{float(raw.max()):g}; scale the images and let the model normalise them"
-            )
-        return images, self.labels[positions].to(device)
+        if raw.dtype != torch.uint8:
+            check_unit(raw, self.name)
+        return to_unit(raw.to(device)), self.labels[positions].to(device)
 
 
-def from_tensors(images: Tensor, **about: object) -> Dataset:
-    """A data set whose images are all in memory."""
-    return Dataset(read=lambda positions: images[positions], shape=tuple(images.shape[1:]), **about)  # type: ignore[arg-type]
+def check_unit(images: Tensor, name: str) -> None:
+    """Refuse float images outside [0, 1]."""
+    if not bool(((images >= 0) & (images <= 1)).all()):
+        low, high = float(images.min()), float(images.max())
+        raise DataError(
+            f"pixels of {name!r} must lie in [0, 1]: found NaN or values from {low:g} to {high:g}; "
+            f"scale the images and let the model normalise them"
+        )
+
+
+def to_unit(images: Tensor) -> Images:
+    """Stored images as float32 in [0, 1], the same to the last bit on every device."""
+    if images.dtype != torch.uint8:
+        return images.to(torch.float32)
+    # Divided by a plain number, CUDA multiplies by its reciprocal, which rounds differently from a CPU.
+    return images.to(torch.float32) / torch.full((), 255.0, device=images.device)
+
+
+def from_tensors(
+    images: Tensor,
+    *,
+    name: str,
+    labels: Labels,
+    ids: Labels | None = None,
+    classes: Iterable[str] | None = None,
+    preset: str | None = None,
+    eps: Mapping[str, float] | None = None,
+) -> Dataset:
+    """A data set whose images are all in memory; ids are positions and classes numbers unless given."""
+    if len(images) != len(labels):
+        raise DataError(f"{name!r} has {len(images)} images but {len(labels)} labels; each image needs one")
+    if images.ndim != 4:
+        raise DataError(
+            f"images of {name!r} must be (count, channel, height, width), got {tuple(images.shape)}"
+        )
+    channels, height, width = images.shape[1:]
+    return Dataset(
+        name=name,
+        read=lambda positions: images[positions],
+        labels=labels,
+        ids=torch.arange(len(labels)) if ids is None else ids,
+        classes=numbered_classes(labels) if classes is None else tuple(classes),
+        shape=(channels, height, width),
+        preset=preset,
+        eps=eps or {},
+    )
+
+
+def numbered_classes(labels: Labels) -> tuple[str, ...]:
+    """Names for classes that have none: `0` up to the largest label."""
+    return tuple(map(str, range(int(labels.max()) + 1))) if len(labels) else ()
+
+
+def check_split(name: str, split: str, allowed: Iterable[str]) -> None:
+    """Refuse a split that the data set does not have."""
+    known = tuple(allowed)
+    if split not in known:
+        raise unknown(f"split of data set {name!r}", split, known)
 
 
 def load_data(spec: str, split: str = "test", data_dir: str | Path | None = None) -> Dataset:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +10,7 @@ from gamagat.attacks.core import ATTACKS
 from gamagat.data.core import DATASETS
 from gamagat.errors import unknown
 from gamagat.models.core import MODELS
-from gamagat.registry import Registry
+from gamagat.registry import Entry, Registry, write_value
 
 SHELVES: dict[str, Registry[Any]] = {"attacks": ATTACKS, "models": MODELS, "data": DATASETS}
 
@@ -20,16 +21,21 @@ class Item:
 
     name: str
     summary: str
-    options: dict[str, Any]
-    presets: dict[str, dict[str, Any]]
+    options: dict[str, str]
+    presets: dict[str, dict[str, str]]
 
 
 def catalog(kind: str) -> list[Item]:
     """Everything of one kind: attacks, models or data."""
     if kind not in SHELVES:
         raise unknown("kind of thing", kind, SHELVES)
-    shelf = SHELVES[kind]
-    return [
-        Item(name, shelf[name].summary, shelf[name].defaults(), dict(shelf[name].presets))
-        for name in shelf.names()
-    ]
+    return [_item(name, SHELVES[kind][name]) for name in SHELVES[kind].names()]
+
+
+def _item(name: str, entry: Entry[Any]) -> Item:
+    presets = {preset: _written(options) for preset, options in entry.presets.items()}
+    return Item(name, entry.summary, _written(entry.defaults()), presets)
+
+
+def _written(options: Mapping[str, Any]) -> dict[str, str]:
+    return {key: write_value(value) for key, value in options.items()}

@@ -1,6 +1,6 @@
 """Run a plan of attacks over a data set and report what is left standing."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from time import perf_counter
 
@@ -14,16 +14,11 @@ from gamagat.engine.judge import judge, predict
 from gamagat.engine.plan import PlannedAttack
 from gamagat.engine.results import AttackResult, Evaluation, Share
 from gamagat.engine.runtime import borrowed
+from gamagat.engine.watch import Progress, Watch, silent
 from gamagat.errors import ConfigError
 from gamagat.pieces.noise import Noise
 from gamagat.pieces.threat import ThreatModel
 from gamagat.pieces.types import Mask, Model
-
-Progress = Callable[[str, int, int], None]  # what is running, images done, images in all
-
-
-def silent(what: str, done: int, total: int) -> None:
-    """Say nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +33,12 @@ class Arena:
     seed: int = 0
     progress: Progress = silent
 
-    def batches(self, positions: Tensor, what: str) -> Iterator[Tensor]:
-        """Positions in batches, with a word to the onlooker after each."""
-        self.progress(what, 0, len(positions))
-        for first in range(0, len(positions), self.batch_size):
-            chosen = positions[first : first + self.batch_size]
-            yield chosen
-            self.progress(what, first + len(chosen), len(positions))
+    def batches(self, positions: Tensor, what: str, passes: int = 1) -> Iterator[tuple[Tensor, Model]]:
+        """Positions in batches, with the network under the onlooker's eyes."""
+        watch = Watch(self.progress, what, len(positions), passes)
+        for chosen in torch.split(positions, self.batch_size):
+            yield chosen, watch.through(self.model, len(chosen))
+            watch.finished(len(chosen))
 
 
 class Tally:
@@ -101,9 +95,9 @@ def check_door(arena: Arena) -> None:
 def classify(arena: Arena) -> Mask:
     """Which images of the data set the network gets right."""
     right = torch.zeros(len(arena.data), dtype=torch.bool)
-    for chosen in arena.batches(torch.arange(len(arena.data)), "clean"):
+    for chosen, model in arena.batches(torch.arange(len(arena.data)), "clean"):
         images, labels = arena.data.batch(chosen, arena.device)
-        right[chosen] = (predict(arena.model, images) == labels).cpu()
+        right[chosen] = (predict(model, images) == labels).cpu()
     return right
 
 
@@ -111,7 +105,7 @@ def run_attack(arena: Arena, planned: PlannedAttack, clean: Mask) -> tuple[Mask,
     """The runs of one attack in turn, each on what is still standing."""
     began, left, tally, curve = perf_counter(), clean.clone(), Tally(), []
     for name, attack in planned.runs:
-        run_once(arena, name, attack, left, tally)
+        run_once(arena, name, attack, left, tally, planned.steps)
         curve.append(_share(left).percent)
     count = len(arena.data)
     return left, AttackResult(
@@ -125,13 +119,13 @@ def run_attack(arena: Arena, planned: PlannedAttack, clean: Mask) -> tuple[Mask,
     )
 
 
-def run_once(arena: Arena, name: str, attack: Attack, left: Mask, tally: Tally) -> None:
+def run_once(arena: Arena, name: str, attack: Attack, left: Mask, tally: Tally, steps: int) -> None:
     """One run over the images still standing; those that the judge finds fooled are struck from `left`."""
-    for chosen in arena.batches(left.nonzero().squeeze(1), name):
+    for chosen, model in arena.batches(left.nonzero().squeeze(1), name, passes=steps):
         x, y = arena.data.batch(chosen, arena.device)
         noise = Noise.for_images(arena.data.ids[chosen].to(arena.device), arena.seed)
-        outcome = attack(arena.model, x, y, arena.threat, noise)
-        left[chosen] = ~judge(arena.model, outcome.images, x, y, arena.threat).fooled.cpu()
+        outcome = attack(model, x, y, arena.threat, noise)
+        left[chosen] = ~judge(model, outcome.images, x, y, arena.threat).fooled.cpu()
         tally.forwards += int(outcome.forwards.sum())
         tally.backwards += int(outcome.backwards.sum())
 

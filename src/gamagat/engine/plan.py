@@ -16,6 +16,7 @@ class PlannedAttack:
 
     name: str
     spec: str
+    steps: int  # of each run
     runs: tuple[tuple[str, Attack], ...]
 
 
@@ -26,9 +27,8 @@ def plan_attack(spec: str, preset: str | None = None, times: int = 1) -> Planned
     times = times if given is None else read_value(given, int, f"{name}:restarts")
     settings = ATTACKS.settings(name, preset, **options)
     attack = restarts(ATTACKS[name].factory(**settings), times)
-    return PlannedAttack(
-        spec, format_spec(name, settings | {"restarts": times}), tuple(entries(name, attack))
-    )
+    spelled = format_spec(name, settings | {"restarts": times})
+    return PlannedAttack(spec, spelled, settings.get("steps", 1), tuple(entries(name, attack)))
 
 
 def plan_attacks(

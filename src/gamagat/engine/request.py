@@ -8,10 +8,11 @@ from pathlib import Path
 import torch
 
 from gamagat.data.core import Dataset, load_data
-from gamagat.engine.evaluate import Progress, evaluate, silent
+from gamagat.engine.evaluate import evaluate
 from gamagat.engine.plan import PlannedAttack, plan_attacks, read_threat
 from gamagat.engine.results import Evaluation
 from gamagat.engine.runtime import choose_device, default_batch_size
+from gamagat.engine.watch import Progress, silent
 from gamagat.models.core import load_model
 from gamagat.pieces.threat import ThreatModel
 

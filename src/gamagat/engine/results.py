@@ -57,8 +57,6 @@ class AttackResult:
             "forwards": self.forwards,
             "backwards": self.backwards,
             "seconds": self.seconds,
-            "settings": self.spec,
-            "curve": list(self.curve),
         }
 
 

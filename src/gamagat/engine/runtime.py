@@ -33,7 +33,7 @@ def device_of(model: Any) -> torch.device | None:
 def default_batch_size(shape: tuple[int, ...], device: torch.device) -> int:
     """Large enough to keep the device busy, small enough for the activations of usual networks."""
     pixels = max(1, int(torch.Size(shape).numel()))
-    budget, most = (1 << 23, 1024) if device.type == "cuda" else (1 << 20, 256)
+    budget, most = (1 << 23, 1024) if device.type == "cuda" else (1 << 18, 256)
     return max(16, min(most, budget // pixels))
 
 

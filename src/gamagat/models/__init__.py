@@ -1,1 +1,4 @@
-"""Networks: `core` holds the contract and the loader, every other file is one architecture."""
+"""Networks: `core` holds the contract, every other file is one architecture.
+
+`normalize` and `residual` are what architectures share; `loading` turns specs and files into networks.
+"""

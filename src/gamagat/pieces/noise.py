@@ -41,11 +41,11 @@ class Noise:
     @classmethod
     def for_images(cls, ids: Labels, seed: int = 0) -> Noise:
         """The streams of these images under this seed."""
-        return cls(_mix(_mix(ids * GOLDEN) + _signed(seed)))
+        return cls(_mix(_mix(ids + FIRST) + _signed(seed * GOLDEN)))
 
     def fold(self, tag: int) -> Noise:
         """Independent streams, such as one for each restart."""
-        return Noise(_mix(_mix(self.keys) ^ _signed(tag + 1)))
+        return Noise(_mix(_mix(self.keys + SECOND) + _signed(tag * GOLDEN)))
 
     def __getitem__(self, index: Tensor) -> Noise:
         return Noise(self.keys[index])

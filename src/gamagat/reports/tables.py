@@ -22,6 +22,15 @@ def evaluation_table(result: Evaluation) -> Table:
     return table
 
 
+def curve_lines(result: Evaluation) -> list[str]:
+    """Accuracy after each run, for the attacks that made more than one."""
+    return [
+        f"{attack.name} after each run: " + " ".join(f"{accuracy:.2f}" for accuracy in attack.curve)
+        for attack in result.attacks
+        if len(attack.curve) > 1
+    ]
+
+
 def _accuracy(share: Share) -> tuple[str, str]:
     low, high = share.ci95
     return f"{share.percent:.2f}", f"{low:.2f} - {high:.2f}"

@@ -1,0 +1,86 @@
+"""The model contract: a spec becomes a network that maps images in [0, 1] to logits, with weights inside.
+
+A spec is one of
+- a registered name with options: `resnet18`, `wrn:depth=16,width=4`, `resnet18:normalize=cifar10`
+- a callable of yours that makes an `nn.Module`: `package.module:callable`
+- `torchvision:NAME` or `timm:NAME`, also with `:normalize=imagenet` behind it
+- a file that holds a whole network: `net.pt2`, `net.onnx`, or TorchScript in `net.pt`, `net.pth`, `net.ts`
+"""
+
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from gamagat.errors import ConfigError, ModelError
+from gamagat.models.loading.nearest import nearest
+from gamagat.models.loading.outside import LIBRARIES, from_callable, from_library, is_callable
+from gamagat.models.loading.programs import is_program, load_program
+from gamagat.models.loading.weights import load_weights
+from gamagat.models.normalize import Normalize, Normalized, normalized
+from gamagat.registry import Options, Registry, parse_spec
+
+__all__ = ["MODELS", "Normalize", "Normalized", "build_model", "load_model"]
+
+MODELS: Registry[nn.Module] = Registry("model", "gamagat.models")
+BUNDLED = Path(__file__).with_name("bundled")  # weights that come with the package, as <name>.safetensors
+
+
+def load_model(
+    spec: str, weights: str | Path | None = None, *, classes: int | None = None, channels: int | None = None
+) -> nn.Module:
+    """The network that `spec` names, with its weights, in eval mode and fp32 on the CPU.
+
+    `classes` and `channels` are those of the data; they fill what the spec leaves open.
+    """
+    if is_program(spec):
+        if weights is not None:
+            raise ModelError(f"{spec} holds its own weights; give either the program or a name with weights")
+        return load_program(Path(spec))
+    with torch.random.fork_rng(devices=[]):
+        # The random weights are about to be replaced: drawing them is nobody's business.
+        net = build_model(spec, classes, channels)
+    file = Path(weights) if weights is not None else _bundled(spec)
+    if file is not None:
+        load_weights(net, file, spec, hint=lambda state: nearest(MODELS, state))
+    return net.cpu().float().eval()
+
+
+def build_model(spec: str, classes: int | None = None, channels: int | None = None) -> nn.Module:
+    """A fresh network without trained weights."""
+    name, _, rest = spec.partition(":")
+    if is_program(spec):
+        raise ModelError(f"{spec} is a finished program; only a network made from a name can be trained")
+    if name in LIBRARIES:
+        return from_library(name, rest, classes, channels)
+    if name not in MODELS and is_callable(spec):
+        return from_callable(spec, MODELS.names())
+    name, options = parse_spec(spec)
+    return _registered(name, options, {"classes": classes, "channels": channels})
+
+
+def _registered(name: str, options: Options, wanted: Options) -> nn.Module:
+    """Build a registered network; `normalize` is an option of every one of them."""
+    known = MODELS[name].defaults()
+    filled = {key: value for key, value in wanted.items() if value is not None and key in known}
+    front = "none" if "normalize" in known else options.get("normalize", "none")
+    own = {key: value for key, value in options.items() if key != "normalize" or key in known}
+    settings = MODELS.settings(name, **(filled | own))
+    for key, value in settings.items():
+        if isinstance(value, int) and not isinstance(value, bool) and value < 1:
+            raise ConfigError(f"{key} of model {name!r} must be at least 1, got {value}")
+    return normalized(MODELS.make(name, **settings), front, settings.get("channels", 3))
+
+
+def _bundled(spec: str) -> Path | None:
+    """The weights that come with the package, or None for a callable, which brings its own."""
+    name = spec.partition(":")[0]
+    if name not in MODELS and name not in LIBRARIES and is_callable(spec):
+        return None
+    file = BUNDLED / f"{name}.safetensors"
+    if file.is_file():
+        return file
+    raise ModelError(
+        f"model {spec!r} has no weights: a network with random weights is not worth evaluating; "
+        "give a file of weights with --weights FILE"
+    )

@@ -1,0 +1,1 @@
+"""From specs and files to networks: weights, callables, torchvision and timm, exported programs, ONNX."""

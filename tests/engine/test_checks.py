@@ -1,0 +1,63 @@
+import pytest
+import torch
+from torch import nn
+
+from gamagat.engine.checks import check_images, check_labels, check_model
+from gamagat.errors import DataError, ModelError
+
+IMAGES = torch.full((3, 1, 4, 4), 0.5)
+LABELS = torch.tensor([0, 1, 2])
+
+
+@pytest.mark.parametrize(
+    ("images", "labels", "message"),
+    [
+        (IMAGES.numpy(), LABELS, "must be tensors"),
+        (IMAGES[0], LABELS, "must have the shape"),
+        (IMAGES[:0], LABELS[:0], "at least one image"),
+        ((IMAGES * 255).byte(), LABELS, "must be floats in"),
+        (IMAGES * 255, LABELS, "values from 127.5 to 127.5"),
+        (IMAGES * float("nan"), LABELS, "found NaN"),
+        (IMAGES - 1, LABELS, "pixels must lie in"),
+        (IMAGES, LABELS[:2], "must be 3 whole numbers"),
+        (IMAGES, LABELS.float(), "must be 3 whole numbers"),
+    ],
+)
+def test_wrong_images_are_turned_away(images, labels, message):
+    with pytest.raises(DataError) as caught:
+        check_images(images, labels)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("labels", [torch.tensor([0, 10]), torch.tensor([-1, 3])])
+def test_labels_outside_the_classes_are_turned_away(labels):
+    with pytest.raises(DataError, match="outputs are numbered 0 to 9"):
+        check_labels(labels, 10)
+
+
+class Probabilities(nn.Sequential):
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return super().forward(images).softmax(1)
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (nn.Conv2d(3, 2, 3), "cannot take images of shape (3, 1, 4, 4)"),
+        (nn.Conv2d(1, 2, 3), "must return logits of shape (3, classes)"),
+        (lambda images: [images], "got list"),
+        (nn.Sequential(nn.Flatten(), nn.Linear(16, 1)), "at least 2 classes"),
+        (lambda images: images.flatten(1) / 0, "NaN or infinite"),
+        (Probabilities(nn.Flatten(), nn.Linear(16, 5)), "returns probabilities, not logits"),
+    ],
+)
+def test_networks_that_return_no_logits_are_turned_away(model, message):
+    with pytest.raises(ModelError) as caught:
+        check_model(model, IMAGES)
+    assert message in str(caught.value)
+
+
+def test_a_sound_network_tells_its_number_of_classes():
+    assert check_model(nn.Sequential(nn.Flatten(), nn.Linear(16, 7)), IMAGES) == 7
+    assert check_model(nn.Sequential(nn.Flatten(), nn.Linear(16, 7)), IMAGES[:1]) == 7
+    assert check_model(nn.Sequential(nn.Flatten(), nn.Linear(16, 7), nn.LogSoftmax(1)), IMAGES) == 7

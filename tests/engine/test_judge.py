@@ -1,0 +1,40 @@
+import torch
+from torch import Tensor
+
+from gamagat.engine.judge import judge, predict
+from gamagat.pieces.threat import LINF, ThreatModel
+
+THREAT = ThreatModel(LINF, 0.1)
+X = torch.full((1, 1, 2, 2), 0.5)
+Y = torch.tensor([0])
+
+
+def fooled_model(images: Tensor) -> Tensor:
+    """Always class 1."""
+    return torch.tensor([[0.0, 1.0]]).expand(len(images), 2)
+
+
+def verdict(images: Tensor) -> bool:
+    return bool(judge(fooled_model, images, X, Y, THREAT).fooled)
+
+
+def test_a_wrong_class_inside_the_ball_is_fooled():
+    assert verdict(X + 0.1)
+
+
+def test_nothing_outside_the_ball_or_the_pixels_counts():
+    assert not verdict(X + 0.11)
+    assert not verdict(X.clone().fill_(float("nan")))
+    assert not bool(judge(fooled_model, X * 0 - 0.01, X * 0, Y, THREAT).fooled)
+
+
+def test_the_right_class_is_not_fooled():
+    assert not bool(judge(fooled_model, X, X, torch.tensor([1]), THREAT).fooled)
+
+
+def test_the_distance_is_kept_also_outside():
+    assert abs(float(judge(fooled_model, X + 0.3, X, Y, THREAT).distance) - 0.3) < 1e-6
+
+
+def test_a_network_that_returns_nan_gives_no_class():
+    assert predict(lambda images: torch.full((1, 2), float("nan")), X).tolist() == [-1]

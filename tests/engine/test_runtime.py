@@ -1,0 +1,66 @@
+import pytest
+import torch
+from torch import nn
+
+from gamagat.engine.runtime import borrowed, choose_device, default_batch_size, device_of, full_precision
+from gamagat.errors import ConfigError
+
+
+def untidy() -> nn.Module:
+    """A network with mixed modes and a frozen parameter."""
+    net = nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.Dropout())
+    net.train()
+    net[1].eval()
+    net[0].weight.requires_grad_(False)
+    return net
+
+
+def condition(net: nn.Module) -> tuple[list[bool], list[bool]]:
+    return [m.training for m in net.modules()], [p.requires_grad for p in net.parameters()]
+
+
+def test_a_borrowed_network_is_in_eval_mode_and_frozen():
+    net = untidy()
+    with borrowed(net):
+        assert not any(module.training for module in net.modules())
+        assert not any(parameter.requires_grad for parameter in net.parameters())
+
+
+def test_a_borrowed_network_comes_back_as_it_was_also_after_an_error():
+    net = untidy()
+    before = condition(net)
+
+    def fail() -> None:
+        with borrowed(net):
+            raise RuntimeError("on purpose")
+
+    with pytest.raises(RuntimeError, match="on purpose"):
+        fail()
+    assert condition(net) == before
+
+
+def test_a_plain_function_can_be_borrowed():
+    with borrowed(lambda images: images):
+        pass
+    assert device_of(lambda images: images) is None
+
+
+def test_full_precision_is_given_back():
+    before = torch.backends.cudnn.allow_tf32
+    with full_precision():
+        assert not torch.backends.cudnn.allow_tf32
+        assert not torch.backends.cuda.matmul.allow_tf32
+    assert torch.backends.cudnn.allow_tf32 == before
+
+
+@pytest.mark.parametrize("name", ["gpu", "cuda:99", "meta:x", ""])
+def test_a_device_that_is_not_there_is_named(name):
+    with pytest.raises(ConfigError, match="is not to be had here"):
+        choose_device(name)
+
+
+def test_batches_shrink_as_images_grow():
+    cpu = torch.device("cpu")
+    sizes = [default_batch_size(shape, cpu) for shape in ((1, 8, 8), (3, 32, 32), (3, 224, 224))]
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[-1] >= 1

@@ -1,0 +1,123 @@
+"""Slopes against float64 autograd where that is right, and against long arithmetic where it is not."""
+
+import mpmath
+import pytest
+import torch
+from torch import Tensor
+
+from gamagat.pieces.losses import (
+    View,
+    by_autograd,
+    cross_entropy,
+    guided,
+    logit_margin,
+    probability_margin,
+    target_likelihood,
+)
+from gamagat.pieces.schedules import constant
+
+LOSSES = {
+    "cross_entropy": cross_entropy,
+    "logit_margin": logit_margin,
+    "probability_margin": probability_margin,
+    "guided margin": guided(probability_margin, constant(50.0)),
+    "guided cross_entropy": guided(cross_entropy, constant(5.0)),
+    "guided logit_margin": guided(logit_margin, constant(5.0)),
+}
+
+
+def view_of(logits: Tensor, labels: Tensor, **more: Tensor) -> View:
+    return View(logits, labels, lambda schedule: torch.full_like(logits[:, 0], schedule(0)), **more)
+
+
+def random_view(dtype: torch.dtype, gap: float = 0.0, seed: int = 0) -> View:
+    generator = torch.Generator().manual_seed(seed)
+    logits = torch.randn(6, 10, generator=generator, dtype=torch.float64)
+    labels = torch.randint(10, (6,), generator=generator)
+    logits[torch.arange(6), labels] += gap
+    reference = logits + torch.randn(6, 10, generator=generator, dtype=torch.float64)
+    return view_of(logits.to(dtype), labels, reference=reference.to(dtype))
+
+
+def cosine(a: Tensor, b: Tensor) -> Tensor:
+    return torch.nn.functional.cosine_similarity(a.double(), b.double(), dim=1)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("gap", [-6.0, 0.0, 7.0])
+@pytest.mark.parametrize("aimed", [False, True])
+def test_the_slope_is_the_gradient(name, gap, aimed):
+    view = random_view(torch.float64, gap)
+    if aimed:
+        view = view._replace(target=(view.labels + 3) % 10)
+    exact, auto = LOSSES[name].slope(view), by_autograd(LOSSES[name]).slope(view)
+    assert torch.allclose(
+        exact.direction * exact.log_size.exp()[:, None], auto.direction, rtol=1e-9, atol=1e-12
+    )
+
+
+def test_the_slope_towards_a_target_is_the_gradient():
+    view = random_view(torch.float64)._replace(target=torch.tensor([1, 2, 3, 4, 5, 6]))
+    exact, auto = target_likelihood.slope(view), by_autograd(target_likelihood).slope(view)
+    assert torch.allclose(exact.direction, auto.direction)
+
+
+def long_gradient(logits: list[float], label: int, reference: list[float], weight: float) -> list[float]:
+    """The gradient of margin + weight * drift by its definition, in 300 digits, largest entry at one."""
+    with mpmath.workdps(300):
+        probs, then = ([mpmath.exp(z) / sum(map(mpmath.exp, zs)) for z in zs] for zs in (logits, reference))
+        best = max((k for k in range(10) if k != label), key=lambda k: logits[k])
+        lead = [
+            2 * weight * (p - r) + (k == best) - (k == label)
+            for k, (p, r) in enumerate(zip(probs, then, strict=True))
+        ]
+        mean = sum(p * v for p, v in zip(probs, lead, strict=True))
+        gradient = [p * (v - mean) for p, v in zip(probs, lead, strict=True)]
+        largest = max(map(abs, gradient))
+        return [float(entry / largest) for entry in gradient]
+
+
+@pytest.mark.parametrize("weight", [0.0, 5.0, 50.0])
+@pytest.mark.parametrize("gap", [-3.0, 8.0, 17.0, 30.0, 60.0, 100.0, 110.0])
+def test_the_guided_margin_keeps_its_direction_at_any_gap_in_single_precision(weight, gap):
+    view = random_view(torch.float32, gap)
+    slope = guided(probability_margin, constant(weight)).slope(view).rescaled()
+    exact = [
+        long_gradient(logits, label, reference, weight)
+        for logits, label, reference in zip(
+            view.logits.double().tolist(), view.labels.tolist(), view.reference.double().tolist(), strict=True
+        )
+    ]
+    assert (cosine(slope, torch.tensor(exact)) > 0.999999).all()
+    assert torch.allclose(slope.abs().amax(1), torch.ones(6))
+
+
+def test_autograd_through_the_softmax_loses_the_true_class_where_the_exact_slope_does_not():
+    view = random_view(torch.float32, gap=40.0)
+    exact, auto = (
+        probability_margin.slope(view).rescaled(),
+        by_autograd(probability_margin).slope(view).rescaled(),
+    )
+    assert (cosine(exact, auto) < 0.6).all()
+    assert (exact.gather(1, view.labels[:, None]) == -1).all()
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_slopes_stay_finite_when_an_image_is_long_lost(name):
+    slope = LOSSES[name].slope(random_view(torch.float32, gap=-200.0))
+    assert slope.rescaled().isfinite().all()
+
+
+def test_the_margin_lies_between_minus_one_and_one_and_the_drift_between_zero_and_two():
+    view = random_view(torch.float64, gap=1.0)
+    margin, both = probability_margin.value(view), LOSSES["guided margin"].value(view)
+    assert ((margin >= -1) & (margin <= 1)).all()
+    assert (((both - margin) / 50 >= 0) & ((both - margin) / 50 <= 2)).all()
+
+
+def test_without_a_difference_from_the_reference_the_guided_slope_is_the_plain_one():
+    view = random_view(torch.float64)
+    view = view._replace(reference=view.logits)
+    assert torch.allclose(
+        LOSSES["guided margin"].slope(view).direction, probability_margin.slope(view).direction
+    )

@@ -1,0 +1,111 @@
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import gamagat
+from conftest import images_like, seeded, tiny_network
+from gamagat.errors import ConfigError, DataError, ModelError
+
+
+def test_six_lines_of_python_attack_a_module(small_model, batch):
+    images, labels = batch
+    adversarial = gamagat.attack("gama-pgd", small_model, eps="8/255")(images, labels)
+    assert adversarial.shape == images.shape
+    assert (adversarial - images).abs().max() <= 8 / 255 + 1e-6
+    assert adversarial.min() >= 0
+    assert adversarial.max() <= 1
+
+
+def test_the_images_depend_on_the_seed_and_not_on_the_batch_size(small_model, batch):
+    images, labels = batch
+    double = small_model.double()
+    tries = [
+        gamagat.attack("pgd", double, eps=0.05, steps=5, seed=seed, batch_size=size)(images.double(), labels)
+        for seed, size in ((1, 12), (1, 5), (2, 12))
+    ]
+    assert torch.allclose(tries[0], tries[1], atol=1e-9)
+    assert not torch.allclose(tries[0], tries[2])
+
+
+def test_ids_carry_an_images_random_start_into_another_batch(small_model, batch):
+    images, labels = batch
+    attack = gamagat.attack("gama-pgd", small_model.double(), eps=0.02, steps=3)
+    whole = attack(images.double(), labels)
+    part = attack(images[5:].double(), labels[5:], ids=torch.arange(5, 12))
+    assert torch.allclose(whole[5:], part, atol=1e-9)
+
+
+def test_run_tells_what_it_cost(small_model, batch):
+    images, labels = batch
+    outcome = gamagat.attack("gama-pgd", small_model, eps=0.05, steps=5).run(images, labels)
+    assert (outcome.forwards >= 2).all()
+    assert (outcome.backwards <= 5).all()
+
+
+def test_presets_restarts_and_options_reach_the_attack(small_model, batch):
+    images, labels = batch
+    attack = gamagat.attack("gama-pgd", small_model, eps=0.001, preset="mnist", restarts=3, steps=2)
+    assert (attack.run(images, labels).backwards <= 6).all()
+    assert (attack.run(images, labels).backwards == 6).any()
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"eps": 0}, ConfigError, "eps must be positive"),
+        ({"eps": "-1/255"}, ConfigError, "eps must be positive"),
+        ({"name": "gamma-pgd"}, ConfigError, "did you mean 'gama-pgd'?"),
+        ({"norm": "l1"}, ConfigError, "unknown norm 'l1'"),
+        ({"stepz": 3}, ConfigError, "did you mean 'steps'?"),
+        ({"restarts": 0}, ConfigError, "restarts must be at least 1"),
+        ({"model": "resnet18"}, ConfigError, "must be a torch module"),
+    ],
+)
+def test_wrong_settings_are_named(small_model, change, error, message):
+    settings = {"name": "gama-pgd", "model": small_model, "eps": 0.1} | change
+    with pytest.raises(error) as caught:
+        gamagat.attack(settings.pop("name"), settings.pop("model"), **settings)
+    assert message in str(caught.value)
+
+
+def test_wrong_tensors_are_named(small_model, batch):
+    images, labels = batch
+    attack = gamagat.attack("fgsm", small_model, eps=0.1)
+    with pytest.raises(DataError, match="values from"):
+        attack(images * 255, labels)
+    with pytest.raises(DataError, match="must be tensors"):
+        attack(np.zeros((1, 3, 8, 8)), labels)
+    with pytest.raises(DataError, match="outputs are numbered 0 to 4"):
+        attack(images, labels + 5)
+    with pytest.raises(ModelError, match="cannot take images"):
+        attack(images[:, :1], labels)
+
+
+def test_an_error_inside_the_network_leaves_it_as_it_was(batch):
+    images, labels = batch
+
+    class Fickle(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.net, self.calls = tiny_network(), 0
+
+        def forward(self, images: torch.Tensor) -> torch.Tensor:
+            self.calls += 1
+            if self.calls > 3:
+                raise RuntimeError("tired")
+            return self.net(images)
+
+    model = seeded(Fickle).train()
+    with pytest.raises(RuntimeError, match="tired"):
+        gamagat.attack("gama-pgd", model, eps=1e-4)(images, labels)
+    assert model.training
+    assert all(parameter.requires_grad for parameter in model.parameters())
+
+
+def test_evaluate_takes_plain_tensors():
+    model, images = seeded(tiny_network), images_like(9)
+    labels = model(images).argmax(1)
+    result = gamagat.evaluate(model, (images, labels), ["fgsm", "gama-pgd:steps=5"], eps="4/255")
+    assert result.clean.percent == 100.0
+    assert result.as_json()["n"] == 9

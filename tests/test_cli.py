@@ -1,0 +1,181 @@
+"""The command as people and machines use it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from conftest import seeded, tiny_network
+from gamagat import cli
+
+QUICK = ["evaluate", "digits-cnn", "--data", "digits", "--n", "20", "--attack", "gama-pgd:steps=3"]
+
+
+@pytest.fixture
+def command(monkeypatch, capsys):
+    """Run the command in this process: exit code, standard output, standard error."""
+
+    def run(*words: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["gamagat", *map(str, words)])
+        try:
+            cli.main()
+            code = 0
+        except SystemExit as stop:
+            code = stop.code or 0
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run
+
+
+def test_the_table_shows_all_that_was_asked_and_used(command):
+    code, out, err = command(*QUICK, "--attack", "fgsm", "--restarts", "2", "--seed", "5")
+    assert code == 0
+    for words in ("clean", "gama-pgd:steps=3", "fgsm", "worst case", "95 % interval", "forwards", "seconds"):
+        assert words in out
+    assert "linf, eps usual = 0.2" in out
+    assert "seed 5" in out
+    assert "gama-pgd:steps=3,weight=50,fade=0.25,rate=2,drops=0.6+0.85,factor=0.1,as_published=false" in out
+    assert "after each run" in out
+    assert err == ""
+
+
+def test_json_is_one_object_and_nothing_else(command):
+    code, out, err = command(*QUICK, "--json", "--eps", "1/10", "--norm", "l2")
+    result = json.loads(out)
+    assert code == 0
+    assert err == ""
+    assert list(result) == [
+        "model", "data", "n", "norm", "eps", "clean_accuracy", "robust_accuracy", "ci95", "attacks", "seconds",
+    ]  # fmt: skip
+    assert (result["model"], result["data"], result["n"]) == ("digits-cnn", "digits", 20)
+    assert (result["norm"], result["eps"]) == ("l2", 0.1)
+    assert [set(a) for a in result["attacks"]] == [
+        {"name", "robust_accuracy", "forwards", "backwards", "seconds"}
+    ]
+    assert result["ci95"][0] <= result["robust_accuracy"] <= result["ci95"][1]
+
+
+@pytest.mark.parametrize("kind", ["attacks", "models", "data"])
+def test_list_shows_a_line_for_everything(command, kind):
+    names = [item["name"] for item in json.loads(command("list", kind, "--json")[1])[kind]]
+    code, out, _ = command("list", kind)
+    assert code == 0
+    assert all(name in out for name in names)
+    assert {"attacks": "gama-pgd", "models": "resnet18", "data": "cifar10"}[kind] in names
+    assert all(item["summary"] for item in json.loads(command("list", kind, "--json")[1])[kind])
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["evaluate", "digits-cn"], "did you mean 'digits-cnn'?"),
+        (["evaluate", "digits-cnn", "--data", "digit"], "did you mean 'digits'?"),
+        ([*QUICK, "--attack", "gama-pg"], "did you mean"),
+        ([*QUICK, "--attack", "pgd:stepz=1"], "did you mean 'steps'?"),
+        ([*QUICK, "--eps", "0"], "eps must be positive"),
+        ([*QUICK, "--eps=-8/255"], "eps must be positive"),
+        ([*QUICK, "--eps", "big"], "eps must be a number"),
+        ([*QUICK, "--norm", "l0"], "unknown norm 'l0'"),
+        ([*QUICK, "--n", "0"], "must be positive, got 0"),
+        ([*QUICK, "--split", "tset"], "did you mean 'test'?"),
+        ([*QUICK, "--batch-size", "0"], "batch size must be at least 1"),
+        ([*QUICK, "--restarts", "0"], "restarts must be at least 1"),
+        ([*QUICK, "--device", "tpu9"], "is not to be had here"),
+        ([*QUICK, "--weights", "/no/such/file.pt"], "/no/such/file.pt"),
+        (["evaluate", "resnet18", "--data", "digits"], "weights"),
+        (["list", "atacks"], "did you mean 'attacks'?"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_exit_code_two(command, words, message):
+    code, out, err = command(*words)
+    assert code == 2
+    assert message in err
+    assert "Traceback" not in err
+    assert err.count("\n") == 1
+    assert err.startswith("error: ")
+
+
+def arrays(folder: Path, images: np.ndarray, labels: np.ndarray) -> str:
+    np.savez(folder / "data.npz", images=images, labels=labels)
+    return f"arrays:{folder / 'data.npz'}"
+
+
+@pytest.mark.parametrize(
+    ("images", "labels", "message"),
+    [
+        (np.full((3, 1, 8, 8), np.nan, np.float32), [0, 1, 2], "[0, 1]"),
+        (np.full((3, 1, 8, 8), 7.0, np.float32), [0, 1, 2], "[0, 1]"),
+        (np.zeros((3, 1, 8, 8), np.uint8), [0, 1, 12], "outputs"),
+        (np.zeros((3, 1, 8, 8), np.uint8), [0, -1, 2], "-1"),
+        (np.zeros((0, 1, 8, 8), np.uint8), [], "empty"),
+        (np.zeros((3, 3, 8, 8), np.uint8), [0, 1, 2], "channel"),
+    ],
+)
+def test_bad_data_is_one_sentence_and_exit_code_two(command, tmp_path, monkeypatch, images, labels, message):
+    source = arrays(tmp_path, images, np.array(labels, np.int64))
+    code, _, err = command("evaluate", "digits-cnn", "--data", source, "--eps", "0.1")
+    assert code == 2
+    assert message in err
+    assert err.count("\n") == 1
+
+
+USER_MODULE = """
+from torch import nn
+
+def network():
+    return nn.Sequential(nn.Flatten(), nn.Linear({pixels}, 10){more})
+"""
+
+
+@pytest.mark.parametrize(
+    ("pixels", "more", "message"),
+    [
+        (64, ", nn.Softmax(1)", "probabilities"),
+        (64, ", nn.Unflatten(1, (2, 5))", "logits"),
+        (99, "", "(16, 1, 8, 8)"),
+    ],
+)
+def test_a_network_that_does_not_fit_is_one_sentence(command, tmp_path, monkeypatch, pixels, more, message):
+    name = f"user_module_{pixels}_{len(more)}"
+    (tmp_path / f"{name}.py").write_text(USER_MODULE.format(pixels=pixels, more=more))
+    monkeypatch.chdir(tmp_path)
+    code, _, err = command("evaluate", f"{name}:network", "--data", "digits", "--n", "30", "--attack", "fgsm")
+    assert code == 2
+    assert message in err
+    assert err.count("\n") == 1
+
+
+def test_a_batch_of_one_grey_or_colour_works(command, tmp_path):
+    torch.save(seeded(lambda: tiny_network(10, 3)).state_dict(), tmp_path / "tiny.pt")
+    for channels in (1, 3):
+        images = np.random.default_rng(0).integers(0, 256, (1, channels, 8, 8), np.uint8)
+        source = arrays(tmp_path, images, np.array([1]))
+        (tmp_path / "colour_net.py").write_text(
+            "from torch import nn\n"
+            "def grey(): return nn.Sequential(nn.Flatten(), nn.Linear(64, 4))\n"
+            "def colour(): return nn.Sequential(nn.Flatten(), nn.Linear(192, 4))\n"
+        )
+        sys.path.insert(0, str(tmp_path))
+        try:
+            net = "colour_net:grey" if channels == 1 else "colour_net:colour"
+            code, out, err = command("evaluate", net, "--data", source, "--eps", "8/255", "--json")
+        finally:
+            sys.path.remove(str(tmp_path))
+        assert (code, err) == (0, "")
+        assert json.loads(out)["n"] == 1
+
+
+def test_python_dash_m_is_the_command():
+    words = [sys.executable, "-m", "gamagat", *QUICK, "--json"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)["n"] == 20
+    assert done.stderr == ""
+
+
+def test_the_version_is_told(command):
+    assert command("--version")[1].strip().count(".") == 2
