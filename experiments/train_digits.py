@@ -33,7 +33,7 @@ def train(seed: int = 0) -> nn.Module:
             images, labels = data.batch(chosen)
             loss = F.cross_entropy(model(adversarial(model, images, labels, epoch)), labels)
             optimizer.zero_grad()
-            loss.backward()
+            loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
             rate.step()
     return model.eval()

@@ -4,8 +4,8 @@ import torch
 from torch import nn
 
 import gamagat
-from conftest import images_like, seeded, tiny_network
 from gamagat.errors import ConfigError, DataError, ModelError
+from helpers import images_like, seeded, tiny_network
 
 
 def test_six_lines_of_python_attack_a_module(small_model, batch):

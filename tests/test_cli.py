@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from conftest import seeded, tiny_network
 from gamagat import cli
+from helpers import seeded, tiny_network
 
 QUICK = ["evaluate", "digits-cnn", "--data", "digits", "--n", "20", "--attack", "gama-pgd:steps=3"]
 
@@ -50,7 +50,8 @@ def test_json_is_one_object_and_nothing_else(command):
     assert code == 0
     assert err == ""
     assert list(result) == [
-        "model", "data", "n", "norm", "eps", "clean_accuracy", "robust_accuracy", "ci95", "attacks", "seconds",
+        "model", "data", "n", "norm", "eps", "clean_accuracy", "robust_accuracy", "ci95", "attacks",
+        "seconds",
     ]  # fmt: skip
     assert (result["model"], result["data"], result["n"]) == ("digits-cnn", "digits", 20)
     assert (result["norm"], result["eps"]) == ("l2", 0.1)
@@ -92,7 +93,7 @@ def test_list_shows_a_line_for_everything(command, kind):
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_code_two(command, words, message):
-    code, out, err = command(*words)
+    code, _, err = command(*words)
     assert code == 2
     assert message in err
     assert "Traceback" not in err
@@ -113,7 +114,7 @@ def arrays(folder: Path, images: np.ndarray, labels: np.ndarray) -> str:
         (np.zeros((3, 1, 8, 8), np.uint8), [0, 1, 12], "outputs"),
         (np.zeros((3, 1, 8, 8), np.uint8), [0, -1, 2], "-1"),
         (np.zeros((0, 1, 8, 8), np.uint8), [], "empty"),
-        (np.zeros((3, 3, 8, 8), np.uint8), [0, 1, 2], "channel"),
+        (np.zeros((3, 3, 8, 8), np.uint8), [0, 1, 2], "cannot take images of shape (3, 3, 8, 8)"),
     ],
 )
 def test_bad_data_is_one_sentence_and_exit_code_two(command, tmp_path, monkeypatch, images, labels, message):

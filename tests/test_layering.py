@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import ROOT
+from helpers import ROOT
 
 SOURCE = ROOT / "src" / "gamagat"
 ANYONE = {"errors", "registry"}

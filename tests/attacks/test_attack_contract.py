@@ -6,11 +6,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from conftest import images_like, seeded, tiny_network
 from gamagat.attacks.combine import standing
 from gamagat.attacks.core import ATTACKS, Attack
 from gamagat.pieces.noise import Noise
 from gamagat.pieces.threat import L2, LINF, ThreatModel
+from helpers import images_like, seeded, tiny_network
 
 THREATS = {"linf": ThreatModel(LINF, 0.05), "l2": ThreatModel(L2, 0.5)}
 

@@ -4,11 +4,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from conftest import images_like, seeded, tiny_network
 from gamagat.attacks.combine import entries, standing
 from gamagat.attacks.core import ATTACKS
 from gamagat.pieces.noise import Noise
 from gamagat.pieces.threat import LINF, ThreatModel
+from helpers import images_like, seeded, tiny_network
 
 EPS = 0.1
 THREAT = ThreatModel(LINF, EPS)

@@ -3,12 +3,12 @@ import torch
 from torch import Tensor, nn
 
 import gamagat
-from conftest import images_like, seeded, tiny_network
 from gamagat.data.core import Dataset, from_tensors
 from gamagat.engine.evaluate import evaluate
 from gamagat.engine.plan import plan_attacks
 from gamagat.errors import ConfigError, DataError, ModelError
 from gamagat.pieces.threat import LINF, ThreatModel
+from helpers import images_like, seeded, tiny_network
 
 THREAT = ThreatModel(LINF, 0.03)
 CPU = torch.device("cpu")

@@ -23,7 +23,8 @@ def test_the_json_object_has_the_promised_keys():
     attack = AttackResult("pgd", "pgd:steps=2", Share(1, 4), (25.0,), 3.0, 2.0, 0.1)
     result = Evaluation("net", "digits", "linf", 0.1, Share(3, 4), Share(1, 4), (attack,), 0.5).as_json()
     assert list(result) == [
-        "model", "data", "n", "norm", "eps", "clean_accuracy", "robust_accuracy", "ci95", "attacks", "seconds",
+        "model", "data", "n", "norm", "eps", "clean_accuracy", "robust_accuracy", "ci95", "attacks",
+        "seconds",
     ]  # fmt: skip
     assert result["clean_accuracy"] == 75.0
     assert result["robust_accuracy"] == 25.0

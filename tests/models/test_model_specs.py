@@ -45,7 +45,7 @@ def test_a_name_without_weights_uses_those_of_the_package(
         bundled(x), load_model("digits-cnn", digits_weights.with_name("digits-cnn.safetensors"))(x)
     )
     with pytest.raises(CheckpointError, match="10 classes apart, the network is asked for 7"):
-        load_model("digits-cnn", classes=7)
+        load_model("digits-cnn:classes=7")
 
 
 @pytest.mark.parametrize("spec", ["m-lenet", "wrn:depth=10,width=1"])

@@ -122,9 +122,15 @@ def test_the_network_that_would_fit_is_named(given: str, fitting: str, classes: 
 
 def test_another_number_of_classes_is_said_so(tmp_path: Path) -> None:
     file = saved(tmp_path, build_model("digits-cnn", classes=26).state_dict())
-    words = refusal("digits-cnn", file, classes=10)
+    words = refusal("digits-cnn:classes=10", file)
     assert "tell 26 classes apart, the network is asked for 10" in words
     assert "missing" not in words
+
+
+def test_the_file_says_how_many_classes_and_channels_there_are(tmp_path: Path) -> None:
+    source = build_model("digits-cnn", classes=26, channels=3)
+    net = load_model("digits-cnn", saved(tmp_path, source.state_dict()), classes=4, channels=1)
+    assert same_answers(net, source, 3, 8, 8)
 
 
 def test_classes_are_not_blamed_when_more_is_wrong(tmp_path: Path) -> None:

@@ -96,16 +96,16 @@ def ga_ce(
     return _guided(cross_entropy, _fading(weight, fade, steps), rule, steps, as_published)
 
 
-@ATTACKS.register("gama-adam", presets={"mnist": MNIST | {"rate": 0.25}})
+@ATTACKS.register("gama-adam", presets={"mnist": MNIST})
 def gama_adam(
     steps: int = 100,
     weight: float = 50.0,
     fade: float | None = 0.25,
-    rate: float = 0.5,
+    rate: float = 1.0,
     drops: tuple[float, ...] = (0.6, 0.85),
     factor: float = 0.1,
-    momentum: float = 0.9,
-    memory: float = 0.999,
+    momentum: float = 0.5,
+    memory: float = 0.9,
     as_published: bool = False,
 ) -> Attack:
     """GAMA with Adam's step on the gradient itself, the paper's ablation."""

@@ -12,7 +12,7 @@ from gamagat.pieces.starts import unclipped, uniform
 def multitargeted(
     top: int = 5,
     steps: int = 100,
-    rate: float = 0.5,
+    rate: float = 1.0,
     drops: tuple[float, ...] = (0.5, 0.75),
     factor: float = 0.1,
     as_published: bool = False,

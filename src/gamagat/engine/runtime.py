@@ -13,10 +13,11 @@ from gamagat.errors import ConfigError
 def choose_device(name: str = "auto") -> torch.device:
     """The device called `name`; `auto` takes a GPU where there is one."""
     if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        name = "cuda" if torch.cuda.is_available() else "cpu"
     try:
         device = torch.device(name)
-        torch.zeros(1, device=device)
+        # A first backward pass: autograd's thread on a GPU warns if a matrix product is the first it sees.
+        torch.zeros(1, device=device, requires_grad=True).sum().backward()  # type: ignore[no-untyped-call]
     except (RuntimeError, AssertionError, NotImplementedError):
         raise ConfigError(
             f"device {name!r} is not to be had here; use cpu, cuda, cuda:0, ... or auto"

@@ -4,9 +4,7 @@ from collections.abc import Callable
 
 from gamagat.pieces.types import Images, Model, Scores
 
-Progress = Callable[
-    [str, float, int], None
-]  # what is running, images done, images in all
+Progress = Callable[[str, float, int], None]  # what is running, images done, images in all
 
 
 def silent(what: str, done: float, total: int) -> None:

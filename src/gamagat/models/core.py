@@ -13,10 +13,11 @@ import torch
 from torch import nn
 
 from gamagat.errors import ConfigError, ModelError
+from gamagat.models.loading.checkpoint import read_state
 from gamagat.models.loading.nearest import nearest
 from gamagat.models.loading.outside import LIBRARIES, from_callable, from_library, is_callable
 from gamagat.models.loading.programs import is_program, load_program
-from gamagat.models.loading.weights import load_weights
+from gamagat.models.loading.weights import load_weights, sizes_told
 from gamagat.models.normalize import Normalize, Normalized, normalized
 from gamagat.registry import Options, Registry, parse_spec
 
@@ -31,7 +32,7 @@ def load_model(
 ) -> nn.Module:
     """The network that `spec` names, with its weights, in eval mode and fp32 on the CPU.
 
-    `classes` and `channels` are those of the data; they fill what the spec leaves open.
+    `classes` and `channels` fill what neither the spec nor the file of weights says.
     """
     if is_program(spec):
         if weights is not None:
@@ -40,10 +41,20 @@ def load_model(
     with torch.random.fork_rng(devices=[]):
         # The random weights are about to be replaced: drawing them is nobody's business.
         net = build_model(spec, classes, channels)
-    file = Path(weights) if weights is not None else _bundled(spec)
-    if file is not None:
-        load_weights(net, file, spec, hint=lambda state: nearest(MODELS, state))
+        file = Path(weights) if weights is not None else _bundled(spec)
+        if file is not None:
+            net = _filled(net, spec, file)
     return net.cpu().float().eval()
+
+
+def _filled(net: nn.Module, spec: str, file: Path) -> nn.Module:
+    """The network with the weights of the file, built anew where they are for other classes or channels."""
+    state = read_state(file)
+    told, own = (sizes_told(tensors, net) for tensors in (state, net.state_dict()))
+    if told != own:
+        net = build_model(spec, told.get("classes"), told.get("channels"))
+    load_weights(net, state, file, spec, hint=lambda tensors: nearest(MODELS, tensors))
+    return net
 
 
 def build_model(spec: str, classes: int | None = None, channels: int | None = None) -> nn.Module:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from gamagat.errors import CheckpointError
-from gamagat.models.loading.checkpoint import State, read_state
+from gamagat.models.loading.checkpoint import State
 from gamagat.models.normalize import Normalize
 
 Hint = Callable[[State], str]
@@ -17,10 +17,23 @@ _UNUSED = ("sub_block1.", "attacker.")
 _INPUT_STATISTICS = {"mean", "std", "mu", "sigma", "new_mean", "new_std"}
 
 
-def load_weights(net: nn.Module, file: Path, name: str, hint: Hint) -> None:
-    """Put the weights in `file` into the network called `name`; `hint` says what else they might fit."""
+def sizes_told(state: State, net: nn.Module) -> dict[str, int]:
+    """The number of classes and of channels that the tensors of a file are made for, where they tell."""
     wanted = net.state_dict()
-    found = _used(read_state(file), wanted)
+    found = aligned(split_statistics(_used(state, wanted), wanted)[0], wanted)
+    head, stem = classifier(wanted), next((key for key in wanted if wanted[key].dim() == 4), "")
+    told = {"classes": (head, 2, 0), "channels": (stem, 4, 1)}
+    return {
+        size: found[key].shape[axis]
+        for size, (key, dimensions, axis) in told.items()
+        if key in found and found[key].dim() == dimensions and key in wanted
+    }
+
+
+def load_weights(net: nn.Module, state: State, file: Path, name: str, hint: Hint) -> None:
+    """Put the tensors of `file` into the network called `name`; `hint` says what else they might fit."""
+    wanted = net.state_dict()
+    found = _used(state, wanted)
     core, statistics = split_statistics(found, wanted)
     state = aligned(core, wanted)
     if classes := _other_classes(state, wanted):
