@@ -15,7 +15,7 @@ ARROWS = {
     "models": {"models", "pieces.types"},
     "data": {"data", "pieces.types"},
     "engine": {"engine", "attacks", "models", "data", "pieces"},
-    "reports": {"reports", "engine.results"},
+    "reports": {"reports", "engine"},
     "api": {"engine", "attacks", "data", "pieces"},
     "cli": {"engine", "reports"},
     "__main__": {"cli"},

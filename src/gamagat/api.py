@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -12,11 +13,12 @@ from gamagat.attacks.combine import restarts as begin_again
 from gamagat.attacks.core import ATTACKS, Attack, Outcome
 from gamagat.data.core import Dataset, from_tensors
 from gamagat.engine.checks import check_images, check_labels, check_model
+from gamagat.engine.evaluate import Words
 from gamagat.engine.evaluate import evaluate as run_evaluation
 from gamagat.engine.plan import plan_attacks, read_threat
 from gamagat.engine.results import Evaluation
 from gamagat.engine.runtime import borrowed, default_batch_size, device_of
-from gamagat.engine.watch import Progress, silent
+from gamagat.engine.watch import Onlooker
 from gamagat.errors import ConfigError
 from gamagat.pieces.noise import Noise
 from gamagat.pieces.threat import ThreatModel
@@ -96,7 +98,8 @@ def evaluate(
     restarts: int = 1,
     seed: int = 0,
     batch_size: int | None = None,
-    progress: Progress = silent,
+    out: str | Path | None = None,
+    onlooker: Onlooker = Onlooker(),
 ) -> Evaluation:
     """Clean accuracy, accuracy under each attack, and the worst case; the judge confirms every success."""
     data = data if isinstance(data, Dataset) else _dataset(model, *data)
@@ -109,8 +112,9 @@ def evaluate(
         device=device,
         batch_size=batch_size or default_batch_size(data.shape, device),
         seed=seed,
-        progress=progress,
-        model_name=type(model).__name__,
+        onlooker=onlooker,
+        words=Words(model=type(model).__name__, eps=None if eps is None else str(eps)),
+        out=None if out is None else Path(out),
     )
 
 

@@ -17,10 +17,14 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from gamagat.engine.catalog import SHELVES, catalog
+from gamagat.engine.evaluate import INTERRUPTED
+from gamagat.engine.ranks import Ranks
 from gamagat.engine.request import EvaluationRequest, prepare
-from gamagat.engine.watch import Progress as Report
+from gamagat.engine.watch import Onlooker
 from gamagat.errors import GamagatError
 from gamagat.reports.tables import curve_lines, evaluation_table
+
+UNFINISHED = 3  # exit code of an evaluation whose time was over before its end
 
 app = typer.Typer(
     help="How robust is an image classifier really? Guided adversarial attacks, each success checked again.",
@@ -36,9 +40,7 @@ def main() -> None:
     try:
         app()
     except GamagatError as error:
-        Console(stderr=True, soft_wrap=True).print(
-            f"[bold red]error:[/] {escape(str(error))}", highlight=False
-        )
+        _complain("[bold red]error:[/]", str(error))
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)
@@ -85,6 +87,10 @@ def evaluate(
     seed: Annotated[int, typer.Option(help="Seed of all random starts.")] = 0,
     batch_size: Annotated[int | None, typer.Option(help="Images at a time; no result depends on it.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
+    out: Annotated[
+        Path | None, typer.Option(help="Keep the run in this folder; the same command goes on with it.")
+    ] = None,
+    max_seconds: Annotated[float | None, typer.Option(help="Stop in order after this time.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
     """Measure the accuracy of a network, clean and under each attack."""
@@ -103,20 +109,29 @@ def evaluate(
             seed,
             batch_size,
             device,
+            out,
+            max_seconds,
         )
     )
+    if not Ranks.here().first:
+        prepared.run()
+        return
     console = Console(width=None if sys.stdout.isatty() else 120)
     if not as_json:
         for name, value in prepared.facts().items():
             console.print(f"[dim]{name:>9}[/]  {escape(value)}", highlight=False, soft_wrap=True)
-    with _progress() as report:
-        result = prepared.run(report)
+    with _onlooker() as onlooker:
+        result = prepared.run(onlooker)
     if as_json:
         print(json.dumps(result.as_json()))
     else:
         console.print(evaluation_table(result))
         for line in curve_lines(result):
             console.print(escape(line), highlight=False, soft_wrap=True)
+    if result.stopped:
+        again = "the same command goes on from here" if out else "with --out DIR it could go on from here"
+        _complain("[bold yellow]stopped:[/]", f"{result.stopped}; {again}")
+        raise typer.Exit(130 if result.stopped == INTERRUPTED else UNFINISHED)
 
 
 @app.command("list")
@@ -147,8 +162,8 @@ def _words(options: dict[str, str]) -> str:
 
 
 @contextmanager
-def _progress() -> Iterator[Report]:
-    """A bar for each run on the terminal; nothing when nobody looks."""
+def _onlooker() -> Iterator[Onlooker]:
+    """A bar for each run on the terminal; only words when nobody looks."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -156,15 +171,19 @@ def _progress() -> Iterator[Report]:
         TextColumn("{task.fields[rate]}"),
         TimeRemainingColumn(),
     )
-    with Progress(
-        *columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()
-    ) as bars:
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not sys.stderr.isatty()) as bars:
         task = bars.add_task("", rate="")
 
-        def report(what: str, done: float, total: int) -> None:
+        def progress(what: str, done: float, total: int) -> None:
             if done == 0:
                 bars.reset(task, description=what, total=total)
             speed = bars.tasks[0].finished_speed or bars.tasks[0].speed
             bars.update(task, completed=done, rate=f"{speed:.0f} images/s" if speed else "")
 
-        yield report
+        yield Onlooker(progress, lambda words: _complain("[bold yellow]note:[/]", words))
+
+
+def _complain(what: str, words: str) -> None:
+    """One line on standard error."""
+    Console(stderr=True, soft_wrap=True).print(f"{what} {escape(words)}", highlight=False)

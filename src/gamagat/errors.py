@@ -3,6 +3,7 @@
 GamagatError
 ├── ConfigError      a setting or a name is wrong (also a ValueError)
 ├── DataError        a data set is missing, damaged, or not what it should be
+├── RunError         a run folder cannot be read or written, or holds another run
 └── ModelError       a network cannot be built, called, or does not return logits
     └── CheckpointError   a file of weights cannot be read or does not fit
 
@@ -24,6 +25,10 @@ class ConfigError(GamagatError, ValueError):
 
 class DataError(GamagatError):
     """A data set is missing, damaged, or not what it should be."""
+
+
+class RunError(GamagatError):
+    """A run folder cannot be read or written, or holds another run."""
 
 
 class ModelError(GamagatError):

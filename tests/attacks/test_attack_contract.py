@@ -152,3 +152,24 @@ def test_reaches_the_closed_form_optimum_on_a_linear_model(name, threat):
     reached = (outcome.images - x).flatten(1) @ across
     assert (reached >= SHORT_OF_OPTIMUM.get((name, threat.norm.name), 0.99) * best).all()
     assert (reached <= best * (1 + 1e-5)).all()
+
+
+@every_attack
+@pytest.mark.parametrize("width", [1, 3, 5])
+def test_a_narrow_network_is_refilled_and_nothing_changes(name, width, small_model, batch):
+    x, y = batch
+    x, model = x.double(), small_model.double()
+    sizes = []
+
+    def narrow(images: Tensor) -> Tensor:
+        if images.requires_grad:
+            sizes.append(len(images))
+        return model(images)
+
+    attack, noise = short(name), noise_for(x)
+    wide = attack(model, x, y, THREATS["linf"], noise)
+    narrow.width = width
+    slim = attack(narrow, x, y, THREATS["linf"], noise)
+    assert max(sizes) <= width
+    for field in ("images", "step", "forwards", "backwards"):
+        assert torch.allclose(getattr(slim, field), getattr(wide, field), atol=1e-9)

@@ -6,6 +6,7 @@ import gamagat
 from gamagat.data.core import Dataset, from_tensors
 from gamagat.engine.evaluate import evaluate
 from gamagat.engine.plan import plan_attacks
+from gamagat.engine.watch import Onlooker
 from gamagat.errors import ConfigError, DataError, ModelError
 from gamagat.pieces.threat import LINF, ThreatModel
 from helpers import images_like, seeded, tiny_network
@@ -87,7 +88,7 @@ def test_a_seed_gives_the_same_result_twice_and_another_seed_another_start(model
 
 def test_progress_moves_forward_within_a_batch_and_ends_at_the_end(model, data):
     told = []
-    run(model, data, "gama-pgd:steps=8", size=40, progress=lambda *word: told.append(word))
+    run(model, data, "gama-pgd:steps=8", size=40, onlooker=Onlooker(lambda *word: told.append(word)))
     attack = [done for what, done, _ in told if what == "gama-pgd"]
     assert attack[0] == 0
     assert attack == sorted(attack)

@@ -21,7 +21,7 @@ def test_the_interval_behaves_at_the_ends():
 
 def test_the_json_object_has_the_promised_keys():
     attack = AttackResult("pgd", "pgd:steps=2", Share(1, 4), (25.0,), 3.0, 2.0, 0.1)
-    result = Evaluation("net", "digits", "linf", 0.1, Share(3, 4), Share(1, 4), (attack,), 0.5).as_json()
+    result = Evaluation("net", "digits", "linf", 0.1, Share(3, 4), Share(1, 4), (attack,), 0.5, n=4).as_json()
     assert list(result) == [
         "model", "data", "n", "norm", "eps", "clean_accuracy", "robust_accuracy", "ci95", "attacks",
         "seconds",

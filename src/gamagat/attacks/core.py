@@ -16,7 +16,7 @@ from gamagat.pieces.rules import Iterate, Rule, State
 from gamagat.pieces.schedules import Timetable
 from gamagat.pieces.starts import Start
 from gamagat.pieces.threat import ThreatModel
-from gamagat.pieces.trees import pick
+from gamagat.pieces.trees import join, lift, pick
 from gamagat.pieces.types import Counts, Images, Labels, Mask, Model, Scores
 from gamagat.registry import Registry
 
@@ -93,8 +93,9 @@ class Walk(NamedTuple):
 class IterativeAttack:
     """Climb `loss` inside the threat model, one step of `rule` after another.
 
-    An image that is fooled at any iterate leaves at once; with `stop` off all images walk to the last one,
-    as the published scripts do. The last iterate is left for the judge to look at.
+    An image that is fooled at any iterate leaves at once, and the next one takes its place: no more than
+    `model.width` images, where a model says it, are on their way together. With `stop` off all images walk to
+    the last iterate, as the published scripts do. The last iterate is left for the judge to look at.
     """
 
     start: Start
@@ -118,30 +119,44 @@ class IterativeAttack:
         noise: Noise,
         target: Labels | None = None,
     ) -> Outcome:
-        outcome = Outcome.untouched(x)
-        walk = self.begin(model, x, y, threat, noise, target)
-        times = Timetable(self.steps, x)
-        for _ in range(self.steps):
-            moved, fallen = self.advance(model, walk, threat, times)
-            if self.stop and bool(fallen.any()):
-                gone = pick(moved._replace(delta=walk.delta), fallen)
-                outcome.put(gone.place, self._news(gone, threat, fell=True))
-                moved = pick(moved, ~fallen)
+        outcome, times = Outcome.untouched(x), Timetable(self.steps, x)
+        width = getattr(model, "width", len(x))
+
+        def enter(first: int, count: int) -> Walk:
+            places = torch.arange(first, min(first + count, len(x)), device=x.device)
+            aim = None if target is None else target[places]
+            return self.begin(model, places, x[places], y[places], threat, noise[places], aim)
+
+        walk, entered = enter(0, width), width
+        while len(walk.y):
+            moved, fooled = self.advance(model, walk, threat, times)
+            fell = fooled & self.stop
+            leave = fell | (moved.step == self.steps)
+            if bool(leave.any()):
+                outcome.put(*self._news(walk, moved, leave, fell, threat))
+                moved = pick(moved, ~leave)
+                room = width - len(moved.y)
+                # Newcomers cost a forward pass of their own, so they come in groups.
+                if entered < len(x) and room >= max(1, width // 8):
+                    moved, entered = join(moved, enter(entered, room)), entered + room
             walk = moved
-            if len(walk.y) == 0:
-                return outcome
-        outcome.put(walk.place, self._news(walk, threat, fell=False))
         return outcome
 
     def begin(
-        self, model: Model, x: Images, y: Labels, threat: ThreatModel, noise: Noise, target: Labels | None
+        self,
+        model: Model,
+        places: Labels,
+        x: Images,
+        y: Labels,
+        threat: ThreatModel,
+        noise: Noise,
+        target: Labels | None,
     ) -> Walk:
         """Every image at its start."""
         delta = self.start(x, threat, noise)
-        place = torch.arange(len(x), device=x.device)
         with torch.no_grad():
             reference = logits_of(model, self.guide(x, delta)) if self.loss.guided else None
-        return Walk(place, x, y, target, reference, delta, self.rule.init(x), torch.zeros_like(place))
+        return Walk(places, x, y, target, reference, delta, self.rule.init(x), torch.zeros_like(places))
 
     def advance(self, model: Model, walk: Walk, threat: ThreatModel, times: Timetable) -> tuple[Walk, Mask]:
         """One step for every image, and which of them were fooled before it."""
@@ -159,9 +174,15 @@ class IterativeAttack:
         delta, state = self.rule.next(here, walk.state, threat)
         return walk._replace(delta=delta, state=state, step=walk.step + 1), logits.argmax(1) != walk.y
 
-    def _news(self, walk: Walk, threat: ThreatModel, fell: bool) -> Outcome:
-        """What became of these images; each step was one reading, and the reference one forward more."""
-        images = (walk.x + walk.delta).clamp(threat.low, threat.high)
-        step = walk.step - 1 if fell else torch.full_like(walk.step, -1)
-        forwards = walk.step * self.gradient.forwards + self.loss.guided
-        return Outcome(images, step, forwards, walk.step * self.gradient.backwards)
+    def _news(
+        self, before: Walk, after: Walk, leave: Mask, fell: Mask, threat: ThreatModel
+    ) -> tuple[Labels, Outcome]:
+        """Where the leaving images were and what became of them: the iterate that fooled, or the last one."""
+        fell = fell[leave]
+        before, after = pick(before, leave), pick(after, leave)
+        delta = torch.where(lift(fell, after.x), before.delta, after.delta)
+        images = (after.x + delta).clamp(threat.low, threat.high)
+        step = torch.where(fell, before.step, -1)
+        # Each step was one reading, and the reference one forward more.
+        forwards = after.step * self.gradient.forwards + self.loss.guided
+        return after.place, Outcome(images, step, forwards, after.step * self.gradient.backwards)

@@ -1,51 +1,45 @@
-"""Run a plan of attacks over a data set and report what is left standing."""
+"""Run a plan of attacks over a data set, chunk by chunk, into a ledger."""
 
+from __future__ import annotations
+
+import math
+import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
-from time import perf_counter
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import monotonic
 
 import torch
-from torch import Tensor
 
-from gamagat.attacks.core import Attack
 from gamagat.data.core import Dataset
 from gamagat.engine.checks import check_images, check_labels, check_model
-from gamagat.engine.judge import judge, predict
+from gamagat.engine.ledger import CLEAN, Ledger
+from gamagat.engine.manifest import Manifest, circumstances, data_hash, weights_hash, write_json
+from gamagat.engine.network import OutOfTime
 from gamagat.engine.plan import PlannedAttack
-from gamagat.engine.results import AttackResult, Evaluation, Share
+from gamagat.engine.ranks import Ranks, ranks
+from gamagat.engine.results import Evaluation, summarize
+from gamagat.engine.run import read_run
 from gamagat.engine.runtime import borrowed
-from gamagat.engine.watch import Progress, Watch, silent
-from gamagat.errors import ConfigError
-from gamagat.pieces.noise import Noise
+from gamagat.engine.watch import Onlooker
+from gamagat.engine.work import Arena, Work
+from gamagat.errors import ConfigError, RunError
 from gamagat.pieces.threat import ThreatModel
-from gamagat.pieces.types import Mask, Model
+from gamagat.pieces.types import Model
+
+INTERRUPTED = "it was interrupted"
 
 
 @dataclass(frozen=True, slots=True)
-class Arena:
-    """All that stays the same from one attack of an evaluation to the next."""
+class Words:
+    """What a run is called by those who asked for it; it goes into the manifest."""
 
-    model: Model
-    data: Dataset
-    threat: ThreatModel
-    device: torch.device
-    batch_size: int
-    seed: int = 0
-    progress: Progress = silent
-
-    def batches(self, positions: Tensor, what: str, passes: int = 1) -> Iterator[tuple[Tensor, Model]]:
-        """Positions in batches, with the network under the onlooker's eyes."""
-        watch = Watch(self.progress, what, len(positions), passes)
-        for chosen in torch.split(positions, self.batch_size):
-            yield chosen, watch.through(self.model, len(chosen))
-            watch.finished(len(chosen))
-
-
-class Tally:
-    """Passes through the network, as the attacks count them."""
-
-    def __init__(self) -> None:
-        self.forwards = self.backwards = 0
+    model: str = "model"
+    weights: str | None = None
+    data_dir: str | None = None
+    split: str = "test"
+    eps: str | None = None
 
 
 def evaluate(
@@ -57,32 +51,45 @@ def evaluate(
     device: torch.device,
     batch_size: int,
     seed: int = 0,
-    progress: Progress = silent,
-    model_name: str = "model",
+    onlooker: Onlooker = Onlooker(),
+    words: Words = Words(),
+    out: Path | None = None,
+    max_seconds: float | None = None,
 ) -> Evaluation:
-    """Attack every image that the network classifies correctly with each attack of the plan."""
+    """Attack every image that the network classifies correctly with each attack of the plan.
+
+    The run is kept in the folder `out` and goes on from where it stopped; without one it is forgotten.
+    """
     if batch_size < 1:
         raise ConfigError(f"the batch size must be at least 1, got {batch_size}")
-    began = perf_counter()
-    arena = Arena(model, data, threat, device, batch_size, seed, progress)
-    with borrowed(model):
+    deadline = math.inf if max_seconds is None else monotonic() + max_seconds
+    with ranks() as group, _folder(out, group) as folder, borrowed(model):
+        arena = Arena(model, data, threat, device, batch_size, seed, deadline, onlooker)
         check_door(arena)
-        clean = classify(arena)
-        worst, results = clean.clone(), []
-        for planned in plan:
-            left, result = run_attack(arena, planned, clean)
-            worst &= left
-            results.append(result)
-    return Evaluation(
-        model=model_name,
-        data=data.name,
-        norm=threat.norm.name,
-        eps=threat.eps,
-        clean=_share(clean),
-        standing=_share(worst),
-        attacks=tuple(results),
-        seconds=perf_counter() - began,
-    )
+        manifest = _agreed(folder, group, _manifest(arena, plan, words, group))
+        stopped = _carry_out(arena, plan, folder, manifest, group)
+        if not stopped:
+            group.wait()
+        result = replace(summarize(read_run(folder)), stopped=stopped)
+        if group.first:
+            write_json(folder / "result.json", result.as_json())
+    return result
+
+
+@contextmanager
+def _folder(out: Path | None, group: Ranks) -> Iterator[Path]:
+    """The folder of the run, or one that is gone afterwards."""
+    if out is None:
+        if group.count > 1:
+            raise ConfigError("several processes need one folder to work in; give it with --out DIR")
+        with tempfile.TemporaryDirectory(prefix="gamagat-") as name:
+            yield Path(name)
+        return
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RunError(f"cannot make the run folder {out}: {error.strerror}; give another --out") from None
+    yield out
 
 
 def check_door(arena: Arena) -> None:
@@ -90,45 +97,72 @@ def check_door(arena: Arena) -> None:
     images, labels = arena.data.batch(torch.arange(min(16, len(arena.data))), arena.device)
     check_images(images, labels)
     check_labels(arena.data.labels, check_model(arena.model, images))
+    if len(torch.unique(arena.data.ids)) != len(arena.data):
+        raise ConfigError(
+            f"ids of {arena.data.name!r} must be unique: a verdict is kept under its image's id"
+        )
 
 
-def classify(arena: Arena) -> Mask:
-    """Which images of the data set the network gets right."""
-    right = torch.zeros(len(arena.data), dtype=torch.bool)
-    for chosen, model in arena.batches(torch.arange(len(arena.data)), "clean"):
-        images, labels = arena.data.batch(chosen, arena.device)
-        right[chosen] = (predict(model, images) == labels).cpu()
-    return right
-
-
-def run_attack(arena: Arena, planned: PlannedAttack, clean: Mask) -> tuple[Mask, AttackResult]:
-    """The runs of one attack in turn, each on what is still standing."""
-    began, left, tally, curve = perf_counter(), clean.clone(), Tally(), []
-    for name, attack in planned.runs:
-        run_once(arena, name, attack, left, tally, planned.steps)
-        curve.append(_share(left).percent)
-    count = len(arena.data)
-    return left, AttackResult(
-        name=planned.name,
-        spec=planned.spec,
-        standing=_share(left),
-        curve=tuple(curve),
-        forwards=tally.forwards / count,
-        backwards=tally.backwards / count,
-        seconds=perf_counter() - began,
+def _manifest(arena: Arena, plan: tuple[PlannedAttack, ...], words: Words, group: Ranks) -> Manifest:
+    data, threat = arena.data, arena.threat
+    return Manifest(
+        model=words.model,
+        weights=words.weights,
+        weights_sha256=weights_hash(arena.model),
+        data=data.name,
+        data_dir=words.data_dir,
+        split=words.split,
+        n=len(data),
+        data_sha256=data_hash(data),
+        norm=threat.norm.name,
+        eps_given=words.eps or repr(threat.eps),
+        eps=threat.eps,
+        attacks=[attack.as_json() for attack in plan],
+        seed=arena.seed,
+        chunk=_chunk_size(arena, group),
+        shape=list(data.shape),
+        made=circumstances(arena.device, arena.width, group.count),
     )
 
 
-def run_once(arena: Arena, name: str, attack: Attack, left: Mask, tally: Tally, steps: int) -> None:
-    """One run over the images still standing; those that the judge finds fooled are struck from `left`."""
-    for chosen, model in arena.batches(left.nonzero().squeeze(1), name, passes=steps):
-        x, y = arena.data.batch(chosen, arena.device)
-        noise = Noise.for_images(arena.data.ids[chosen].to(arena.device), arena.seed)
-        outcome = attack(model, x, y, arena.threat, noise)
-        left[chosen] = ~judge(model, outcome.images, x, y, arena.threat).fooled.cpu()
-        tally.forwards += int(outcome.forwards.sum())
-        tally.backwards += int(outcome.backwards.sum())
+def _chunk_size(arena: Arena, group: Ranks) -> int:
+    """Enough images to keep the width filled as they fall, and enough chunks for all processes."""
+    many = arena.width * (4 if arena.device.type == "cuda" else 2)
+    return max(1, min(many, -(-len(arena.data) // (4 * group.count)) if group.count > 1 else many))
 
 
-def _share(mask: Mask) -> Share:
-    return Share(int(mask.sum()), len(mask))
+def _agreed(folder: Path, group: Ranks, manifest: Manifest) -> Manifest:
+    """The manifest of the folder: this one if it is new, the old one if this is the same run."""
+    if group.first and Manifest.read(folder) is None:
+        manifest.write(folder)
+    group.wait()
+    kept = Manifest.read(folder)
+    if kept is None:
+        raise RunError(f"{folder / 'manifest.json'} was removed while the run began")
+    if changes := manifest.differences(kept):
+        raise RunError(
+            f"{folder} holds another run ({'; '.join(changes)}); repeat the settings to go on with it, "
+            "or give another --out"
+        )
+    return kept
+
+
+def _carry_out(
+    arena: Arena, plan: tuple[PlannedAttack, ...], folder: Path, manifest: Manifest, group: Ranks
+) -> str | None:
+    """Do what is not yet done; why it stopped before the end, if it did."""
+    work = Work.resume(arena, read_run(folder), manifest, group)
+    group.wait()  # all have read before anyone writes
+    try:
+        with Ledger(folder / f"ledger-{group.rank}.sqlite", writable=True) as ledger:
+            work.entry(ledger, CLEAN, None, [], 1)
+            for attack in plan:
+                before: list[str] = []
+                for name, run in attack.runs:
+                    work.entry(ledger, name, run, before, attack.steps)
+                    before.append(name)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except OutOfTime:
+        return "the time that was given is over"
+    return None

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from gamagat.attacks.combine import entries, restarts
 from gamagat.attacks.core import ATTACKS, Attack
@@ -19,8 +20,14 @@ class PlannedAttack:
     steps: int  # of each run
     runs: tuple[tuple[str, Attack], ...]
 
+    def as_json(self) -> dict[str, Any]:
+        """The attack as the manifest has it."""
+        return {"name": self.name, "spec": self.spec, "runs": [name for name, _ in self.runs]}
 
-def plan_attack(spec: str, preset: str | None = None, times: int = 1) -> PlannedAttack:
+
+def plan_attack(
+    spec: str, preset: str | None = None, times: int = 1, label: str | None = None
+) -> PlannedAttack:
     """Read one attack; `restarts` is an option of every attack, `times` its value where it is not given."""
     name, options = parse_spec(spec)
     given = options.pop("restarts", None)
@@ -28,7 +35,7 @@ def plan_attack(spec: str, preset: str | None = None, times: int = 1) -> Planned
     settings = ATTACKS.settings(name, preset, **options)
     attack = restarts(ATTACKS[name].factory(**settings), times)
     spelled = format_spec(name, settings | {"restarts": times})
-    return PlannedAttack(spec, spelled, settings.get("steps", 1), tuple(entries(name, attack)))
+    return PlannedAttack(spec, spelled, settings.get("steps", 1), tuple(entries(label or name, attack)))
 
 
 def plan_attacks(
@@ -39,10 +46,14 @@ def plan_attacks(
         raise ConfigError("an evaluation needs at least one attack; see: gamagat list attacks")
     for spec in specs:
         if specs.count(spec) > 1:
-            raise ConfigError(
-                f"attack {spec!r} is given twice; for another try use {spec.split(':')[0]}:restarts=2"
-            )
-    return tuple(plan_attack(spec, preset, times) for spec in specs)
+            name = spec.split(":", maxsplit=1)[0]
+            raise ConfigError(f"attack {spec!r} is given twice; for another try use {name}:restarts=2")
+    names = [parse_spec(spec)[0] for spec in specs]
+    # Runs are kept under the attack's name; where two attacks share it, under all that was said.
+    return tuple(
+        plan_attack(spec, preset, times, spec if names.count(name) > 1 else name)
+        for spec, name in zip(specs, names, strict=True)
+    )
 
 
 def read_threat(norm: str, eps: str | float | None, usual: dict[str, float] | None = None) -> ThreatModel:

@@ -8,11 +8,12 @@ from pathlib import Path
 import torch
 
 from gamagat.data.core import Dataset, load_data
-from gamagat.engine.evaluate import evaluate
+from gamagat.engine.evaluate import Words, evaluate
 from gamagat.engine.plan import PlannedAttack, plan_attacks, read_threat
+from gamagat.engine.ranks import Ranks
 from gamagat.engine.results import Evaluation
 from gamagat.engine.runtime import choose_device, default_batch_size
-from gamagat.engine.watch import Progress, silent
+from gamagat.engine.watch import Onlooker
 from gamagat.models.core import load_model
 from gamagat.pieces.threat import ThreatModel
 
@@ -34,6 +35,8 @@ class EvaluationRequest:
     seed: int = 0
     batch_size: int | None = None
     device: str = "auto"
+    out: Path | None = None
+    max_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +62,9 @@ class Prepared:
             "run": f"seed {request.seed}, batch {self.batch_size}, {self.device}, torch {torch.__version__}",
         }
 
-    def run(self, progress: Progress = silent) -> Evaluation:
-        """Make the evaluation."""
+    def run(self, onlooker: Onlooker = Onlooker()) -> Evaluation:
+        """Make the evaluation, or go on with it."""
+        request = self.request
         return evaluate(
             self.model,
             self.data,
@@ -68,15 +72,23 @@ class Prepared:
             self.plan,
             device=self.device,
             batch_size=self.batch_size,
-            seed=self.request.seed,
-            progress=progress,
-            model_name=self.request.model,
+            seed=request.seed,
+            onlooker=onlooker,
+            words=Words(
+                request.model,
+                None if request.weights is None else str(request.weights),
+                None if request.data_dir is None else str(request.data_dir),
+                request.split,
+                request.eps,
+            ),
+            out=request.out,
+            max_seconds=request.max_seconds,
         )
 
 
 def prepare(request: EvaluationRequest) -> Prepared:
     """Find everything, cheapest first, so that mistakes show before anything runs."""
-    device = choose_device(request.device)
+    device = Ranks.here().device(choose_device(request.device))
     plan_attacks(request.attacks, None, request.restarts)
     data = load_data(request.data, request.split, request.data_dir).head(request.n)
     threat = read_threat(request.norm, request.eps, dict(data.eps))

@@ -6,6 +6,12 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from gamagat.engine.ledger import CLEAN
+from gamagat.engine.run import NOT_RUN, Run
+
 Z95 = 1.959963984540054  # the normal quantile of a two-sided 95 % interval
 
 
@@ -31,7 +37,7 @@ class Share:
 
     @property
     def percent(self) -> float:
-        return 100 * self.count / self.of
+        return 100 * self.count / self.of if self.of else float("nan")
 
     @property
     def ci95(self) -> tuple[float, float]:
@@ -72,13 +78,15 @@ class Evaluation:
     standing: Share  # after the worst of all attacks, image by image
     attacks: tuple[AttackResult, ...]
     seconds: float
+    n: int = 0  # images in all; the shares are of those that are through
+    stopped: str | None = None  # why it ended early
 
     def as_json(self) -> dict[str, Any]:
         """The object that `gamagat evaluate --json` prints; accuracies in percent."""
         return {
             "model": self.model,
             "data": self.data,
-            "n": self.clean.of,
+            "n": self.n,
             "norm": self.norm,
             "eps": self.eps,
             "clean_accuracy": self.clean.percent,
@@ -87,3 +95,38 @@ class Evaluation:
             "attacks": [attack.as_json() for attack in self.attacks],
             "seconds": self.seconds,
         }
+
+
+def summarize(run: Run) -> Evaluation:
+    """All numbers of a run, from its ledgers alone; if it is unfinished, of the images that are through."""
+    manifest, known = run.manifest, run.fooled(CLEAN) != NOT_RUN
+    everything = [name for _, runs in manifest.runs() for name in runs]
+    return Evaluation(
+        model=manifest.model,
+        data=manifest.data,
+        norm=manifest.norm,
+        eps=manifest.eps,
+        clean=_share(run.right(), known),
+        standing=_share(run.standing(everything), run.settled(everything)),
+        attacks=tuple(_attack_result(run, **attack) for attack in manifest.attacks),
+        seconds=sum(done.seconds for done in run.finished),
+        n=manifest.n,
+    )
+
+
+def _attack_result(run: Run, name: str, spec: str, runs: list[str]) -> AttackResult:
+    settled = run.settled(runs)
+    count = max(1, int(settled.sum()))
+    return AttackResult(
+        name=name,
+        spec=spec,
+        standing=_share(run.standing(runs), settled),
+        curve=tuple(_share(run.standing(runs[:many]), settled).percent for many in range(1, len(runs) + 1)),
+        forwards=sum(int(run.table(entry)["forwards"][settled].sum()) for entry in runs) / count,
+        backwards=sum(int(run.table(entry)["backwards"][settled].sum()) for entry in runs) / count,
+        seconds=sum(done.seconds for done in run.finished if done.entry in runs),
+    )
+
+
+def _share(which: NDArray[np.bool_], among: NDArray[np.bool_]) -> Share:
+    return Share(int((which & among).sum()), int(among.sum()))

@@ -2,6 +2,7 @@
 
 from typing import Any, TypeVar
 
+import torch
 from torch import Tensor
 
 from gamagat.pieces.types import Images, PerExample
@@ -21,6 +22,20 @@ def _pick(tree: Any, index: Tensor) -> Any:
         return tree[index]
     branches = [_pick(branch, index) for branch in tree]
     return type(tree)(*branches) if hasattr(tree, "_fields") else tuple(branches)
+
+
+def join(first: Tree, second: Tree) -> Tree:
+    """The images of two trees of the same form in one."""
+    return _join(first, second)  # type: ignore[no-any-return]
+
+
+def _join(first: Any, second: Any) -> Any:
+    if first is None:
+        return None
+    if isinstance(first, Tensor):
+        return torch.cat([first, second])
+    branches = [_join(*pair) for pair in zip(first, second, strict=True)]
+    return type(first)(*branches) if hasattr(first, "_fields") else tuple(branches)
 
 
 def lift(values: PerExample, like: Images) -> Tensor:

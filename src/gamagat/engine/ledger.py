@@ -1,0 +1,157 @@
+"""The ledger: what every run of every attack did to every image; the only source of every number in a report.
+
+One SQLite file for each process, one transaction for each finished chunk of images: a process that is killed
+loses its unfinished chunk and nothing else. Verdicts of all files together make the run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gamagat.errors import RunError
+
+CLEAN = "clean"  # the entry of the untouched images: fooled means misclassified
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS verdicts (
+    entry TEXT, id INTEGER, fooled INTEGER, prediction INTEGER, distance REAL, step INTEGER,
+    forwards INTEGER, backwards INTEGER, PRIMARY KEY (entry, id)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS images (entry TEXT, id INTEGER, image BLOB, PRIMARY KEY (entry, id));
+CREATE TABLE IF NOT EXISTS finished (
+    entry TEXT, chunk INTEGER, seconds REAL, digest TEXT, PRIMARY KEY (entry, chunk)
+) WITHOUT ROWID;
+"""
+
+
+class Verdict(NamedTuple):
+    """One image under one run, as the judge saw it."""
+
+    id: int
+    fooled: int
+    prediction: int
+    distance: float
+    step: int  # at which the attack saw it fall; -1: it did not
+    forwards: int
+    backwards: int
+
+
+VERDICTS = np.dtype(
+    [
+        ("id", np.int64),
+        ("fooled", np.int8),
+        ("prediction", np.int32),
+        ("distance", np.float64),
+        ("step", np.int32),
+        ("forwards", np.int32),
+        ("backwards", np.int32),
+    ]
+)
+
+
+class Finished(NamedTuple):
+    """A chunk of images that a run is through with."""
+
+    entry: str
+    chunk: int
+    seconds: float
+    digest: str
+
+
+def digest_of(entry: str, chunk: int, verdicts: Iterable[Verdict], images: dict[int, bytes]) -> str:
+    """A fingerprint of all that is written for one chunk: one byte changed and it is another."""
+    total = hashlib.sha256(f"{entry} {chunk}".encode())
+    for verdict in sorted(verdicts):
+        total.update(repr(tuple(verdict)).encode())
+        total.update(images.get(verdict.id, b""))
+    return total.hexdigest()
+
+
+class Ledger:
+    """One file of the run. Opened for writing, it is this process's alone until it is closed."""
+
+    def __init__(self, path: Path, writable: bool = False) -> None:
+        self.path = path
+        with self._explained("open"):
+            where = f"{path.absolute().as_uri()}?mode={'rwc' if writable else 'ro'}"
+            self._base = sqlite3.connect(where, uri=True, timeout=1.0, isolation_level=None)
+            if writable:
+                self._base.execute("PRAGMA locking_mode = EXCLUSIVE")
+                self._base.execute("BEGIN EXCLUSIVE")
+                for statement in filter(str.strip, SCHEMA.split(";")):
+                    self._base.execute(statement)
+                self._base.execute("COMMIT")
+
+    def __enter__(self) -> Ledger:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._base.close()
+
+    def record(
+        self, entry: str, chunk: int, verdicts: list[Verdict], images: dict[int, bytes], seconds: float
+    ) -> None:
+        """Write a finished chunk, wholly or not at all."""
+        done = (entry, chunk, seconds, digest_of(entry, chunk, verdicts, images))
+        with self._explained("write to"), self._transaction() as base:
+            base.executemany(
+                "INSERT INTO verdicts VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                ((entry, *verdict) for verdict in verdicts),
+            )
+            base.executemany(
+                "INSERT INTO images VALUES (?, ?, ?)", ((entry, id_, image) for id_, image in images.items())
+            )
+            base.execute("INSERT INTO finished VALUES (?, ?, ?, ?)", done)
+
+    def finished(self) -> list[Finished]:
+        """The chunks that are through."""
+        with self._explained("read"):
+            return [
+                Finished(*row) for row in self._base.execute("SELECT * FROM finished ORDER BY entry, chunk")
+            ]
+
+    def table(self, entry: str) -> NDArray[Any]:
+        """Every verdict of one entry, sorted by id."""
+        query = f"SELECT {', '.join(VERDICTS.names or ())} FROM verdicts WHERE entry = ? ORDER BY id"
+        with self._explained("read"):
+            return np.fromiter(self._base.execute(query, (entry,)), VERDICTS)
+
+    def image(self, entry: str, id_: int) -> bytes | None:
+        """The adversarial image of one verdict, as it was stored."""
+        with self._explained("read"):
+            found = self._base.execute("SELECT image FROM images WHERE entry = ? AND id = ?", (entry, id_))
+            row = found.fetchone()
+            return None if row is None else bytes(row[0])
+
+    def image_keys(self) -> set[tuple[str, int]]:
+        """The verdicts that have an image."""
+        with self._explained("read"):
+            return set(self._base.execute("SELECT entry, id FROM images"))
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        self._base.execute("BEGIN")
+        try:
+            yield self._base
+            self._base.execute("COMMIT")
+        except BaseException:
+            if self._base.in_transaction:
+                self._base.execute("ROLLBACK")
+            raise
+
+    @contextmanager
+    def _explained(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            hint = "another run is using it" if "locked" in str(error) else str(error)
+            raise RunError(
+                f"cannot {what} the ledger {self.path}: {hint}; what is recorded there is intact"
+            ) from error

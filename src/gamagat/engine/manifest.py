@@ -1,0 +1,130 @@
+"""The manifest: every setting of a run, so that it can be resumed, verified and made again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from gamagat.data.core import Dataset
+from gamagat.errors import RunError
+
+FORMAT = 1
+NAME = "manifest.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a run is. Two runs with the same settings are the same run."""
+
+    model: str
+    weights: str | None
+    weights_sha256: str
+    data: str
+    data_dir: str | None
+    split: str
+    n: int
+    data_sha256: str
+    norm: str
+    eps_given: str
+    eps: float
+    attacks: list[dict[str, Any]]  # name, spec and the names of its runs
+    seed: int
+    chunk: int  # images that are recorded together
+    shape: list[int]
+    made: dict[str, str]
+    format: int = FORMAT
+
+    def settings(self) -> dict[str, Any]:
+        """All that decides the result, by its name."""
+        about_files = {"weights", "data_dir", "chunk", "made"}
+        return {key: value for key, value in asdict(self).items() if key not in about_files}
+
+    def differences(self, other: Manifest) -> list[str]:
+        """One clause for each setting that is not the same."""
+        ours, theirs = self.settings(), other.settings()
+        return [
+            f"{key} was {_brief(theirs[key])} and is {_brief(ours[key])}"
+            for key in ours
+            if ours[key] != theirs[key]
+        ]
+
+    def runs(self) -> list[tuple[str, list[str]]]:
+        """The attacks in order, each with its runs in order."""
+        return [(attack["name"], attack["runs"]) for attack in self.attacks]
+
+    def write(self, folder: Path) -> None:
+        """Write it under another name first, so that there is never half of one."""
+        write_json(folder / NAME, asdict(self))
+
+    @classmethod
+    def read(cls, folder: Path) -> Manifest | None:
+        """The manifest of a run folder; None if the folder holds no run."""
+        try:
+            return cls(**json.loads((folder / NAME).read_text()))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, TypeError) as error:
+            raise RunError(f"cannot read {folder / NAME}: {error}") from None
+
+
+def _brief(value: Any) -> str:
+    if isinstance(value, list):
+        value = " ".join(item["spec"] if isinstance(item, dict) else str(item) for item in value)
+    return str(value) if len(str(value)) <= 120 else f"{str(value)[:117]}..."
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write under a temporary name and rename."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        partial.write_text(json.dumps(content, indent=2) + "\n")
+        partial.replace(path)
+    except OSError as error:
+        raise RunError(f"cannot write {path}: {error.strerror or error}") from None
+
+
+def circumstances(device: torch.device, batch_size: int, ranks: int) -> dict[str, str]:
+    """When, where and with what: recorded, and free to differ when a run goes on."""
+    return {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "gamagat": version("gamagat"),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else str(device),
+        "batch_size": str(batch_size),
+        "ranks": str(ranks),
+    }
+
+
+def weights_hash(model: Any) -> str:
+    """A fingerprint of every parameter and buffer with its name, whatever file they came from."""
+    total = hashlib.sha256()
+    tensors = model.state_dict() if isinstance(model, nn.Module) else {}
+    for name in sorted(tensors):
+        if isinstance(tensors[name], Tensor):
+            value = tensors[name].detach().cpu().contiguous()
+            total.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
+            total.update(value.flatten().view(torch.uint8).numpy().tobytes())
+    return total.hexdigest()
+
+
+def data_hash(data: Dataset) -> str:
+    """A fingerprint of the images as they are stored, their labels and their ids."""
+    total = hashlib.sha256(f"{tuple(data.shape)} {len(data)}".encode())
+    total.update(data.labels.numpy().tobytes())
+    total.update(data.ids.numpy().tobytes())
+    for positions in torch.split(torch.arange(len(data)), 1024):
+        total.update(data.read(positions).numpy().tobytes())
+    return total.hexdigest()

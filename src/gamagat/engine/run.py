@@ -1,0 +1,93 @@
+"""A run folder read back: the manifest and all verdicts, whichever process wrote them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gamagat.engine.codec import Pixels, decode
+from gamagat.engine.ledger import CLEAN, VERDICTS, Finished, Ledger
+from gamagat.engine.manifest import Manifest
+from gamagat.errors import RunError
+
+NOT_RUN = -1
+Table = NDArray[Any]  # rows of VERDICTS
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Everything a run knows. `ids` are the images with a verdict, sorted; every table is in their order."""
+
+    folder: Path
+    manifest: Manifest
+    ids: NDArray[np.int64]
+    entries: dict[str, Table]  # rows of VERDICTS; `fooled` is NOT_RUN where there is no verdict
+    finished: list[Finished]
+
+    def table(self, entry: str) -> Table:
+        """The verdicts of one entry; blank if it has not begun."""
+        return self.entries[entry] if entry in self.entries else _aligned(np.zeros(0, VERDICTS), self.ids)
+
+    def fooled(self, entry: str) -> NDArray[np.int8]:
+        """1 where the entry fooled the network, 0 where it did not, NOT_RUN where it has not tried."""
+        return self.table(entry)["fooled"]
+
+    def right(self) -> NDArray[np.bool_]:
+        """Which images the network gets right untouched."""
+        return np.asarray(self.fooled(CLEAN) == 0)
+
+    def standing(self, runs: list[str]) -> NDArray[np.bool_]:
+        """Which images are right untouched and after each of these runs."""
+        fallen = [self.fooled(run) == 1 for run in runs]
+        return np.asarray(self.right() & ~np.any(fallen, axis=0))
+
+    def settled(self, runs: list[str]) -> NDArray[np.bool_]:
+        """Which images these runs are through with: wrong untouched, fooled, or tried by all of them."""
+        tried = np.all([self.fooled(run) != NOT_RUN for run in runs], axis=0)
+        known = self.fooled(CLEAN) != NOT_RUN
+        return np.asarray(known & (~self.standing(runs) | tried))
+
+    def image(self, entry: str, id_: int) -> Pixels | None:
+        """The adversarial image of one verdict; None if it has none."""
+        for path in ledger_files(self.folder):
+            with Ledger(path) as ledger:
+                content = ledger.image(entry, id_)
+            if content is not None:
+                return decode(content, tuple(self.manifest.shape))
+        return None
+
+
+def ledger_files(folder: Path) -> list[Path]:
+    """The ledgers of a run, one for each process that ever worked on it."""
+    return sorted(folder.glob("ledger-*.sqlite"))
+
+
+def read_run(folder: Path) -> Run:
+    """Read a run folder; it may still be unfinished."""
+    manifest = Manifest.read(folder)
+    if manifest is None:
+        raise RunError(f"{folder} holds no run: there is no manifest.json in it; give the folder of --out")
+    tables: dict[str, list[Table]] = {}
+    finished: list[Finished] = []
+    for path in ledger_files(folder):
+        with Ledger(path) as ledger:
+            finished += ledger.finished()
+            for entry in sorted({chunk.entry for chunk in ledger.finished()}):
+                tables.setdefault(entry, []).append(ledger.table(entry))
+    merged = {entry: np.concatenate(parts) for entry, parts in tables.items()}
+    ids = np.unique(merged[CLEAN]["id"]) if CLEAN in merged else np.zeros(0, np.int64)
+    return Run(
+        folder, manifest, ids, {entry: _aligned(table, ids) for entry, table in merged.items()}, finished
+    )
+
+
+def _aligned(table: Table, ids: NDArray[np.int64]) -> Table:
+    """The verdicts in the order of the ids; where there is none, `fooled` is NOT_RUN."""
+    whole = np.zeros(len(ids), VERDICTS)
+    whole["id"], whole["fooled"] = ids, NOT_RUN
+    whole[np.searchsorted(ids, table["id"])] = table
+    return whole

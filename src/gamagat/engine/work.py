@@ -1,0 +1,143 @@
+"""The work of an evaluation: chunk after chunk of images through one run after another, into the ledger."""
+
+from __future__ import annotations
+
+import gc
+from dataclasses import dataclass, field
+from time import perf_counter
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from gamagat.attacks.core import Attack, Outcome
+from gamagat.data.core import Dataset
+from gamagat.engine.codec import encode
+from gamagat.engine.judge import judge, predict
+from gamagat.engine.ledger import CLEAN, Ledger, Verdict
+from gamagat.engine.manifest import Manifest
+from gamagat.engine.network import Network
+from gamagat.engine.ranks import Ranks
+from gamagat.engine.run import NOT_RUN, Run
+from gamagat.engine.watch import Onlooker, Watch
+from gamagat.errors import ModelError
+from gamagat.pieces.noise import Noise
+from gamagat.pieces.threat import ThreatModel
+from gamagat.pieces.types import Model
+
+Chunk = tuple[list[Verdict], dict[int, bytes]]  # verdicts, and the images of those that were fooled
+
+
+@dataclass(slots=True)
+class Arena:
+    """All that stays the same from one attack to the next; the width shrinks when it must."""
+
+    model: Model
+    data: Dataset
+    threat: ThreatModel
+    device: torch.device
+    width: int
+    seed: int = 0
+    deadline: float = float("inf")
+    onlooker: Onlooker = field(default_factory=Onlooker)
+
+    def network(self, watch: Watch | None = None) -> Network:
+        """The model at its present width, under the eyes of the onlooker."""
+        seen = None if watch is None else watch.seen
+        return Network(self.model, self.width, self.device.type == "cuda", self.deadline, seen)
+
+
+@dataclass(slots=True)
+class Work:
+    """What is known of every image so far, by position, and which chunks are this process's."""
+
+    arena: Arena
+    fooled: dict[str, NDArray[np.int8]]
+    finished: set[tuple[str, int]]
+    chunks: list[tuple[int, Tensor]]
+
+    @classmethod
+    def resume(cls, arena: Arena, run: Run, manifest: Manifest, group: Ranks) -> Work:
+        """Take over what the ledgers hold."""
+        count, ids = len(arena.data), arena.data.ids.numpy()
+        known: dict[str, NDArray[np.int8]] = {}
+        for entry in [CLEAN, *(name for _, runs in manifest.runs() for name in runs)]:
+            known[entry] = np.full(count, NOT_RUN, np.int8)
+            if len(run.ids):
+                place = np.searchsorted(run.ids, ids).clip(0, len(run.ids) - 1)
+                known[entry] = np.where(run.ids[place] == ids, run.fooled(entry)[place], NOT_RUN).astype(
+                    np.int8
+                )
+        parts = torch.split(torch.arange(count), manifest.chunk)
+        chunks = [(number, part) for number, part in enumerate(parts) if number % group.count == group.rank]
+        return cls(arena, known, {(done.entry, done.chunk) for done in run.finished}, chunks)
+
+    def entry(self, ledger: Ledger, name: str, attack: Attack | None, before: list[str], steps: int) -> None:
+        """One run of one attack over the images that the runs before it left standing; None: no attack."""
+        todo = [(number, self._standing(part, before, attack)) for number, part in self.chunks]
+        watch = Watch(self.arena.onlooker, name, sum(len(part) for _, part in todo), steps)
+        for number, part in todo:
+            if (name, number) not in self.finished:
+                began = perf_counter()
+                verdicts, images = self._chunk(watch, part, attack)
+                ledger.record(name, number, verdicts, images, perf_counter() - began)
+                self.fooled[name][part.numpy()] = [verdict.fooled for verdict in verdicts]
+            watch.end(len(part))
+
+    def _standing(self, part: Tensor, before: list[str], attack: Attack | None) -> Tensor:
+        if attack is None:
+            return part
+        alive = self.fooled[CLEAN][part.numpy()] == 0
+        for name in before:
+            alive &= self.fooled[name][part.numpy()] != 1
+        return part[torch.from_numpy(alive)]
+
+    def _chunk(self, watch: Watch, part: Tensor, attack: Attack | None) -> Chunk:
+        """The verdicts on these images; where memory does not suffice, again at half the width."""
+        if len(part) == 0:
+            return [], {}
+        while True:
+            watch.begin(len(part))
+            try:
+                return attacked(self.arena, part, attack, watch)
+            except RuntimeError as error:
+                if not isinstance(error, torch.OutOfMemoryError) and "can't allocate memory" not in str(
+                    error
+                ):
+                    raise
+            self._narrow()
+
+    def _narrow(self) -> None:
+        width = self.arena.width
+        if width == 1:
+            raise ModelError(
+                "memory does not suffice for a single image; use another device or a smaller network"
+            )
+        self.arena.width = width // 2
+        gc.collect()
+        if self.arena.device.type == "cuda":
+            torch.cuda.empty_cache()
+        self.arena.onlooker.say(f"out of memory with {width} images at a time; going on with {width // 2}")
+
+
+def attacked(arena: Arena, part: Tensor, attack: Attack | None, watch: Watch) -> Chunk:
+    """Attack the images at these positions and judge what comes back; None: look at them as they are."""
+    network, ids = arena.network(watch), arena.data.ids[part]
+    x, y = arena.data.batch(part, arena.device)
+    if attack is None:
+        prediction = predict(network, x)
+        outcome, distance = Outcome.untouched(x).costing(forwards=1), torch.zeros(len(x))
+        fooled = prediction != y
+    else:
+        noise = Noise.for_images(ids.to(arena.device), arena.seed)
+        outcome = attack(network, x, y, arena.threat, noise)
+        # What is stored is what is judged: float32, whatever the attack worked in.
+        outcome = outcome._replace(images=outcome.images.float())
+        fooled, prediction, distance = judge(network, outcome.images, x, y, arena.threat)
+    columns = (ids, fooled.int(), prediction, distance, outcome.step, outcome.forwards, outcome.backwards)
+    verdicts = [Verdict(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
+    if attack is None:
+        return verdicts, {}
+    images = map(encode, outcome.images[fooled].cpu().numpy())
+    return verdicts, dict(zip(ids[fooled.cpu()].tolist(), images, strict=True))
