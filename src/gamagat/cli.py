@@ -20,9 +20,11 @@ from gamagat.engine.catalog import SHELVES, catalog
 from gamagat.engine.evaluate import INTERRUPTED
 from gamagat.engine.ranks import Ranks
 from gamagat.engine.request import EvaluationRequest, prepare
+from gamagat.engine.verify import verify_folder
 from gamagat.engine.watch import Onlooker
 from gamagat.errors import GamagatError
 from gamagat.reports.tables import curve_lines, evaluation_table
+from gamagat.reports.verification import verification_lines
 
 UNFINISHED = 3  # exit code of an evaluation whose time was over before its end
 
@@ -75,7 +77,10 @@ def evaluate(
         str, typer.Option(help="A name (gamagat list data), folder:PATH, arrays:FILE.npz.")
     ] = "digits",
     data_dir: Annotated[Path | None, typer.Option(help="Where data lies; else GAMAGAT_DATA.")] = None,
-    n: Annotated[int | None, typer.Option(help="Only the first N images.")] = None,
+    n: Annotated[
+        int | None,
+        typer.Option("--n", "--images", help="Only the first N images (under torchrun: --images)."),
+    ] = None,
     split: Annotated[str, typer.Option(help="Which part of the data.")] = "test",
     norm: Annotated[str, typer.Option(help="linf or l2.")] = "linf",
     eps: Annotated[str | None, typer.Option(help="Radius, 8/255 or 0.3; else the data's usual one.")] = None,
@@ -132,6 +137,25 @@ def evaluate(
         again = "the same command goes on from here" if out else "with --out DIR it could go on from here"
         _complain("[bold yellow]stopped:[/]", f"{result.stopped}; {again}")
         raise typer.Exit(130 if result.stopped == INTERRUPTED else UNFINISHED)
+
+
+@app.command()
+def verify(
+    run: Annotated[Path, typer.Argument(help="The folder of --out.")],
+    weights: Annotated[Path | None, typer.Option(help="Weights, if they lie elsewhere now.")] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="Where data lies, if elsewhere now.")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+) -> None:
+    """Make every claim of a run again; exit code 1 if one does not hold."""
+    found = verify_folder(run, weights, data_dir, device)
+    if as_json:
+        print(json.dumps(found.as_json()))
+    else:
+        for line in verification_lines(run, found):
+            Console(soft_wrap=True).print(escape(line), highlight=False)
+    if not found.sound:
+        raise typer.Exit(1)
 
 
 @app.command("list")

@@ -37,6 +37,7 @@ class Words:
 
     model: str = "model"
     weights: str | None = None
+    data: str | None = None
     data_dir: str | None = None
     split: str = "test"
     eps: str | None = None
@@ -109,7 +110,7 @@ def _manifest(arena: Arena, plan: tuple[PlannedAttack, ...], words: Words, group
         model=words.model,
         weights=words.weights,
         weights_sha256=weights_hash(arena.model),
-        data=data.name,
+        data=words.data or data.name,
         data_dir=words.data_dir,
         split=words.split,
         n=len(data),
@@ -120,7 +121,7 @@ def _manifest(arena: Arena, plan: tuple[PlannedAttack, ...], words: Words, group
         attacks=[attack.as_json() for attack in plan],
         seed=arena.seed,
         chunk=_chunk_size(arena, group),
-        shape=list(data.shape),
+        shape=data.shape,
         made=circumstances(arena.device, arena.width, group.count),
     )
 
@@ -154,7 +155,7 @@ def _carry_out(
     work = Work.resume(arena, read_run(folder), manifest, group)
     group.wait()  # all have read before anyone writes
     try:
-        with Ledger(folder / f"ledger-{group.rank}.sqlite", writable=True) as ledger:
+        with Ledger(folder / f"ledger-{group.rank}.sqlite", True, manifest.fingerprint()) as ledger:
             work.entry(ledger, CLEAN, None, [], 1)
             for attack in plan:
                 before: list[str] = []

@@ -7,6 +7,7 @@ loses its unfinished chunk and nothing else. Verdicts of all files together make
 from __future__ import annotations
 
 import hashlib
+import os
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -20,12 +21,12 @@ from gamagat.errors import RunError
 
 CLEAN = "clean"  # the entry of the untouched images: fooled means misclassified
 SCHEMA = """
-CREATE TABLE IF NOT EXISTS verdicts (
+CREATE TABLE verdicts (
     entry TEXT, id INTEGER, fooled INTEGER, prediction INTEGER, distance REAL, step INTEGER,
     forwards INTEGER, backwards INTEGER, PRIMARY KEY (entry, id)
 ) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS images (entry TEXT, id INTEGER, image BLOB, PRIMARY KEY (entry, id));
-CREATE TABLE IF NOT EXISTS finished (
+CREATE TABLE images (entry TEXT, id INTEGER, image BLOB, PRIMARY KEY (entry, id));
+CREATE TABLE finished (
     entry TEXT, chunk INTEGER, seconds REAL, digest TEXT, PRIMARY KEY (entry, chunk)
 ) WITHOUT ROWID;
 """
@@ -65,28 +66,44 @@ class Finished(NamedTuple):
     digest: str
 
 
-def digest_of(entry: str, chunk: int, verdicts: Iterable[Verdict], images: dict[int, bytes]) -> str:
+def digest_of(
+    salt: str, entry: str, chunk: int, verdicts: Iterable[Verdict], images: dict[int, bytes]
+) -> str:
     """A fingerprint of all that is written for one chunk: one byte changed and it is another."""
-    total = hashlib.sha256(f"{entry} {chunk}".encode())
+    total = hashlib.sha256(f"{salt} {entry} {chunk}".encode())
     for verdict in sorted(verdicts):
         total.update(repr(tuple(verdict)).encode())
         total.update(images.get(verdict.id, b""))
     return total.hexdigest()
 
 
-class Ledger:
-    """One file of the run. Opened for writing, it is this process's alone until it is closed."""
+def _create(path: Path) -> None:
+    """An empty ledger, made under another name: there is never a file without its tables."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
+    base = sqlite3.connect(partial)
+    base.executescript(SCHEMA)
+    base.close()
+    partial.replace(path)
 
-    def __init__(self, path: Path, writable: bool = False) -> None:
-        self.path = path
+
+class Ledger:
+    """One file of the run. Opened for writing, it is this process's alone until it is closed.
+
+    `salt` goes into every fingerprint: the settings of the run, so that they cannot be changed afterwards.
+    """
+
+    def __init__(self, path: Path, writable: bool = False, salt: str = "") -> None:
+        self.path, self.salt = path, salt
         with self._explained("open"):
-            where = f"{path.absolute().as_uri()}?mode={'rwc' if writable else 'ro'}"
+            if writable and not path.exists():
+                _create(path)
+            # A killed process leaves a journal; whoever opens the file next and may write undoes its half.
+            mode = "rw" if os.access(path, os.W_OK) and os.access(path.parent, os.W_OK) else "ro"
+            where = f"{path.absolute().as_uri()}?mode={mode}"
             self._base = sqlite3.connect(where, uri=True, timeout=1.0, isolation_level=None)
             if writable:
                 self._base.execute("PRAGMA locking_mode = EXCLUSIVE")
                 self._base.execute("BEGIN EXCLUSIVE")
-                for statement in filter(str.strip, SCHEMA.split(";")):
-                    self._base.execute(statement)
                 self._base.execute("COMMIT")
 
     def __enter__(self) -> Ledger:
@@ -99,7 +116,7 @@ class Ledger:
         self, entry: str, chunk: int, verdicts: list[Verdict], images: dict[int, bytes], seconds: float
     ) -> None:
         """Write a finished chunk, wholly or not at all."""
-        done = (entry, chunk, seconds, digest_of(entry, chunk, verdicts, images))
+        done = (entry, chunk, seconds, digest_of(self.salt, entry, chunk, verdicts, images))
         with self._explained("write to"), self._transaction() as base:
             base.executemany(
                 "INSERT INTO verdicts VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -116,6 +133,12 @@ class Ledger:
             return [
                 Finished(*row) for row in self._base.execute("SELECT * FROM finished ORDER BY entry, chunk")
             ]
+
+    def entries(self) -> list[str]:
+        """The entries that have a verdict or a finished chunk."""
+        with self._explained("read"):
+            query = "SELECT entry FROM verdicts UNION SELECT entry FROM finished ORDER BY entry"
+            return [entry for (entry,) in self._base.execute(query)]
 
     def table(self, entry: str) -> NDArray[Any]:
         """Every verdict of one entry, sorted by id."""
@@ -150,7 +173,7 @@ class Ledger:
     def _explained(self, what: str) -> Iterator[None]:
         try:
             yield
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
             hint = "another run is using it" if "locked" in str(error) else str(error)
             raise RunError(
                 f"cannot {what} the ledger {self.path}: {hint}; what is recorded there is intact"

@@ -41,7 +41,7 @@ class Manifest:
     attacks: list[dict[str, Any]]  # name, spec and the names of its runs
     seed: int
     chunk: int  # images that are recorded together
-    shape: list[int]
+    shape: tuple[int, ...]
     made: dict[str, str]
     format: int = FORMAT
 
@@ -50,11 +50,17 @@ class Manifest:
         about_files = {"weights", "data_dir", "chunk", "made"}
         return {key: value for key, value in asdict(self).items() if key not in about_files}
 
+    def fingerprint(self) -> str:
+        """One word for all settings."""
+        return hashlib.sha256(json.dumps(self.settings(), sort_keys=True).encode()).hexdigest()
+
     def differences(self, other: Manifest) -> list[str]:
         """One clause for each setting that is not the same."""
         ours, theirs = self.settings(), other.settings()
+        if self.n != other.n:
+            ours.pop("data_sha256")  # of course
         return [
-            f"{key} was {_brief(theirs[key])} and is {_brief(ours[key])}"
+            f"{key} was {_brief(theirs[key], ours[key])} and is {_brief(ours[key], theirs[key])}"
             for key in ours
             if ours[key] != theirs[key]
         ]
@@ -62,6 +68,10 @@ class Manifest:
     def runs(self) -> list[tuple[str, list[str]]]:
         """The attacks in order, each with its runs in order."""
         return [(attack["name"], attack["runs"]) for attack in self.attacks]
+
+    def entries(self) -> list[str]:
+        """All runs of all attacks in order."""
+        return [name for _, runs in self.runs() for name in runs]
 
     def write(self, folder: Path) -> None:
         """Write it under another name first, so that there is never half of one."""
@@ -71,17 +81,19 @@ class Manifest:
     def read(cls, folder: Path) -> Manifest | None:
         """The manifest of a run folder; None if the folder holds no run."""
         try:
-            return cls(**json.loads((folder / NAME).read_text()))
+            content = json.loads((folder / NAME).read_text())
+            return cls(**content | {"shape": tuple(content["shape"])})
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, TypeError) as error:
+        except (OSError, ValueError, TypeError, KeyError) as error:
             raise RunError(f"cannot read {folder / NAME}: {error}") from None
 
 
-def _brief(value: Any) -> str:
+def _brief(value: Any, other: Any) -> str:
+    """A setting in a few words: of attacks only those that the other run has not, of a hash its beginning."""
     if isinstance(value, list):
-        value = " ".join(item["spec"] if isinstance(item, dict) else str(item) for item in value)
-    return str(value) if len(str(value)) <= 120 else f"{str(value)[:117]}..."
+        value = " ".join(item["spec"] for item in value if item not in other) or "fewer"
+    return str(value)[:12] if len(str(value)) == 64 else str(value)
 
 
 def write_json(path: Path, content: Any) -> None:

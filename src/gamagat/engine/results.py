@@ -100,7 +100,7 @@ class Evaluation:
 def summarize(run: Run) -> Evaluation:
     """All numbers of a run, from its ledgers alone; if it is unfinished, of the images that are through."""
     manifest, known = run.manifest, run.fooled(CLEAN) != NOT_RUN
-    everything = [name for _, runs in manifest.runs() for name in runs]
+    everything = manifest.entries()
     return Evaluation(
         model=manifest.model,
         data=manifest.data,

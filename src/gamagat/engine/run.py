@@ -42,8 +42,10 @@ class Run:
 
     def standing(self, runs: list[str]) -> NDArray[np.bool_]:
         """Which images are right untouched and after each of these runs."""
-        fallen = [self.fooled(run) == 1 for run in runs]
-        return np.asarray(self.right() & ~np.any(fallen, axis=0))
+        standing = self.right()
+        for run in runs:
+            standing &= self.fooled(run) != 1
+        return standing
 
     def settled(self, runs: list[str]) -> NDArray[np.bool_]:
         """Which images these runs are through with: wrong untouched, fooled, or tried by all of them."""
@@ -51,14 +53,16 @@ class Run:
         known = self.fooled(CLEAN) != NOT_RUN
         return np.asarray(known & (~self.standing(runs) | tried))
 
-    def image(self, entry: str, id_: int) -> Pixels | None:
-        """The adversarial image of one verdict; None if it has none."""
+    def images(self, entry: str, ids: list[int]) -> dict[int, Pixels]:
+        """The adversarial images of these verdicts, without those that have none."""
+        found: dict[int, Pixels] = {}
         for path in ledger_files(self.folder):
             with Ledger(path) as ledger:
-                content = ledger.image(entry, id_)
-            if content is not None:
-                return decode(content, tuple(self.manifest.shape))
-        return None
+                for id_ in ids:
+                    content = ledger.image(entry, id_)
+                    if content is not None:
+                        found[id_] = decode(content, self.manifest.shape)
+        return found
 
 
 def ledger_files(folder: Path) -> list[Path]:
@@ -76,7 +80,7 @@ def read_run(folder: Path) -> Run:
     for path in ledger_files(folder):
         with Ledger(path) as ledger:
             finished += ledger.finished()
-            for entry in sorted({chunk.entry for chunk in ledger.finished()}):
+            for entry in ledger.entries():
                 tables.setdefault(entry, []).append(ledger.table(entry))
     merged = {entry: np.concatenate(parts) for entry, parts in tables.items()}
     ids = np.unique(merged[CLEAN]["id"]) if CLEAN in merged else np.zeros(0, np.int64)

@@ -62,7 +62,7 @@ class Work:
         """Take over what the ledgers hold."""
         count, ids = len(arena.data), arena.data.ids.numpy()
         known: dict[str, NDArray[np.int8]] = {}
-        for entry in [CLEAN, *(name for _, runs in manifest.runs() for name in runs)]:
+        for entry in [CLEAN, *manifest.entries()]:
             known[entry] = np.full(count, NOT_RUN, np.int8)
             if len(run.ids):
                 place = np.searchsorted(run.ids, ids).clip(0, len(run.ids) - 1)

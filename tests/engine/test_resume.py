@@ -1,0 +1,293 @@
+"""A run survives whatever happens to it."""
+
+import json
+import random
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from small_run import RowByRow, as_rank, killed, rows, small_run, spawn
+from torch import Tensor
+
+from gamagat.engine.evaluate import INTERRUPTED
+from gamagat.engine.ledger import Ledger, Verdict
+from gamagat.engine.run import read_run
+from gamagat.engine.watch import Onlooker
+from gamagat.errors import ModelError, RunError
+from helpers import seeded, tiny_network
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory) -> Path:
+    """An uninterrupted run."""
+    folder = tmp_path_factory.mktemp("reference") / "run"
+    small_run(folder)
+    return folder
+
+
+def test_the_small_run_has_something_to_tell(reference):
+    result = small_run(None)
+    assert result.clean.count == 54
+    assert 0 < result.standing.count < result.clean.count
+    assert len(rows(reference)) > 200
+
+
+def kill_and_resume(folder: Path, after: float, reference: Path) -> bool:
+    """Kill a run, look at what it left, and let it go on to the end."""
+    caught = killed(spawn(small_run, folder), after)
+    expected = rows(reference)
+    if folder.is_dir():
+        assert set(rows(folder)) <= set(expected)
+    small_run(folder)
+    assert rows(folder) == expected
+    return caught
+
+
+def killings(count: int, reference: Path, folder: Path) -> int:
+    spawn(small_run, folder / "warm").join()  # starts the server that the others are forked from
+    began = time.perf_counter()
+    spawn(small_run, folder / "timed").join()
+    whole = time.perf_counter() - began
+    moments = random.Random(count)
+    return sum(
+        kill_and_resume(folder / f"run-{number}", moments.uniform(0.02, whole), reference)
+        for number in range(count)
+    )
+
+
+def test_a_run_killed_at_any_moment_ends_with_the_same_ledger(reference, tmp_path):
+    assert killings(20, reference, tmp_path) >= 10  # the others had ended before their moment came
+
+
+@pytest.mark.slow
+def test_a_run_killed_at_a_hundred_moments_ends_with_the_same_ledger(reference, tmp_path):
+    assert killings(100, reference, tmp_path) >= 50
+
+
+def test_a_finished_run_is_not_made_again(reference):
+    calls = []
+    model = RowByRow()
+    model.register_forward_hook(lambda *_: calls.append(1))
+    before = rows(reference)
+    small_run(reference, model=model)
+    assert len(calls) == 1  # the check at the door
+    assert rows(reference) == before
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"eps": 0.05}, "eps was 0.04 and is 0.05"),
+        ({"seed": 3}, "seed was 0 and is 3"),
+        ({"count": 50}, "n was 60 and is 50"),
+        ({"specs": ("fgsm",)}, "attacks was gama-pgd:steps=12"),
+    ],
+)
+def test_other_settings_are_refused_and_named(reference, change, words):
+    before = rows(reference)
+    with pytest.raises(RunError) as caught:
+        small_run(reference, **change)
+    assert words in str(caught.value)
+    assert rows(reference) == before
+
+
+def test_other_weights_are_refused(reference):
+    model = RowByRow()
+    with torch.no_grad():
+        model.first += 1e-3
+    with pytest.raises(RunError, match="weights_sha256 was"):
+        small_run(reference, model=model)
+
+
+@pytest.mark.parametrize("size", [1, 7, 64, 500])
+def test_the_batch_size_changes_no_row(reference, tmp_path, size):
+    small_run(tmp_path / "run", size)
+    assert rows(tmp_path / "run") == rows(reference)
+
+
+@pytest.mark.parametrize("size", [7, 500])
+def test_the_batch_size_changes_no_verdict_of_a_convolution(tmp_path, size):
+    found = []
+    for width in (64, size):
+        small_run(tmp_path / str(width), width, model=seeded(lambda: tiny_network(4, 1)), eps=0.02)
+        found.append([row[:4] for row in rows(tmp_path / str(width))])
+    assert found[0] == found[1]
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+@pytest.mark.parametrize(("count", "size"), [(2, 7), (3, 64), (2, 500)])
+def test_several_processes_write_the_same_rows(reference, tmp_path, count, size):
+    port = free_port()
+    group = [spawn(as_rank, rank, count, port, tmp_path / "run", size) for rank in range(count)]
+    for process in group:
+        process.join(60)
+        assert process.exitcode == 0
+    assert rows(tmp_path / "run") == rows(reference)
+    assert len(list((tmp_path / "run").glob("ledger-*.sqlite"))) == count
+
+
+def test_a_run_begun_by_two_processes_is_ended_by_one(reference, tmp_path):
+    port = free_port()
+    group = [spawn(as_rank, rank, 2, port, tmp_path / "run", 7) for rank in range(2)]
+    killed(group[1], 0.35)
+    killed(group[0], 0.0)
+    small_run(tmp_path / "run")
+    assert rows(tmp_path / "run") == rows(reference)
+
+
+class Interrupting(RowByRow):
+    """A network during whose fiftieth pass somebody presses Ctrl-C."""
+
+    calls = 0
+
+    def forward(self, images: Tensor) -> Tensor:
+        self.calls += 1
+        if self.calls == 50:
+            raise KeyboardInterrupt
+        return super().forward(images)
+
+
+def test_an_interrupted_run_tells_what_it_knows_and_goes_on(reference, tmp_path):
+    part = small_run(tmp_path / "run", model=Interrupting())
+    assert part.stopped == INTERRUPTED
+    assert part.clean.of == 60
+    assert part.standing.of < 60
+    small_run(tmp_path / "run")
+    assert rows(tmp_path / "run") == rows(reference)
+
+
+def test_time_that_is_over_ends_a_run_in_order(reference, tmp_path):
+    part = small_run(tmp_path / "run", max_seconds=0.0)
+    assert part.stopped == "the time that was given is over"
+    assert part.clean.of == 0
+    small_run(tmp_path / "run", max_seconds=600.0)
+    assert rows(tmp_path / "run") == rows(reference)
+
+
+class Cramped(RowByRow):
+    """A network on a machine with room for three images."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        if len(images) > 3 and images.requires_grad:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate")
+        return super().forward(images)
+
+
+def test_out_of_memory_halves_the_batch_says_so_and_goes_on(reference, tmp_path):
+    said = []
+    small_run(tmp_path / "run", model=Cramped(), onlooker=Onlooker(say=said.append))
+    assert said == ["out of memory with 7 images at a time; going on with 3"]
+    assert rows(tmp_path / "run") == rows(reference)
+
+
+class Tiny(RowByRow):
+    def forward(self, images: Tensor) -> Tensor:
+        if images.requires_grad:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return super().forward(images)
+
+
+def test_memory_that_does_not_suffice_for_one_image_is_said_so(tmp_path):
+    with pytest.raises(ModelError, match="does not suffice for a single image"):
+        small_run(tmp_path / "run", model=Tiny())
+
+
+def test_an_error_of_the_network_keeps_what_was_recorded(reference, tmp_path):
+    class Failing(Interrupting):
+        def forward(self, images: Tensor) -> Tensor:
+            try:
+                return super().forward(images)
+            except KeyboardInterrupt:
+                raise RuntimeError("a cable was pulled") from None
+
+    with pytest.raises(RuntimeError, match="a cable was pulled"):
+        small_run(tmp_path / "run", model=Failing())
+    assert set(rows(tmp_path / "run")) < set(rows(reference))
+    small_run(tmp_path / "run")
+    assert rows(tmp_path / "run") == rows(reference)
+
+
+def test_a_full_disk_is_one_sentence_and_the_ledger_is_intact(tmp_path):
+    with Ledger(tmp_path / "ledger-0.sqlite", writable=True) as ledger:
+        ledger.record("clean", 0, [Verdict(1, 0, 0, 0.0, -1, 1, 0)], {}, 0.1)
+        ledger._base.execute("PRAGMA max_page_count = 12")
+        with pytest.raises(RunError, match="disk is full; what is recorded there is intact"):
+            ledger.record("pgd", 0, [Verdict(1, 1, 2, 0.1, 3, 4, 4)], {1: b"x" * 100_000}, 0.1)
+    with Ledger(tmp_path / "ledger-0.sqlite") as ledger:
+        assert [done.entry for done in ledger.finished()] == ["clean"]
+        assert ledger.entries() == ["clean"]
+
+
+def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path):
+    (tmp_path / "file").write_text("no folder")
+    with pytest.raises(RunError, match="cannot make the run folder"):
+        small_run(tmp_path / "file" / "run")
+
+
+def test_a_read_only_ledger_is_one_sentence(reference, tmp_path, monkeypatch):
+    def refuse(*_: object, **__: object) -> None:
+        raise sqlite3.OperationalError("attempt to write a readonly database")
+
+    small_run(tmp_path / "run", specs=("fgsm",))
+    monkeypatch.setattr("gamagat.engine.ledger.sqlite3.connect", refuse)
+    with pytest.raises(RunError, match=r"cannot open the ledger .*readonly"):
+        small_run(tmp_path / "run", specs=("fgsm",))
+
+
+def test_two_runs_in_one_folder_at_a_time_are_one_too_many(tmp_path):
+    small_run(tmp_path / "run", specs=("fgsm",))
+    with Ledger(tmp_path / "run" / "ledger-0.sqlite", writable=True) as ledger:
+        ledger.record("other", 0, [], {}, 0.0)
+        with pytest.raises(RunError, match="another run is using it"):
+            small_run(tmp_path / "run", specs=("fgsm",))
+
+
+@pytest.mark.parametrize("content", ["", "{", '{"model": "x"}', "[]"])
+def test_a_damaged_manifest_is_one_sentence(tmp_path, content):
+    (tmp_path / "manifest.json").write_text(content)
+    with pytest.raises(RunError, match="cannot read"):
+        read_run(tmp_path)
+
+
+def test_the_command_stopped_by_a_signal_goes_on_where_it_was(tmp_path):
+    words = [sys.executable, "-m", "gamagat", "evaluate", "digits-cnn", "--n", "64", "--batch-size", "8"]
+    words += ["--attack", "gama-pgd:steps=300", "--restarts", "20", "--out", str(tmp_path / "run"), "--json"]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while not list((tmp_path / "run").glob("ledger-0.sqlite")):
+        time.sleep(0.1)
+    time.sleep(1.0)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in err
+    assert "stopped: it was interrupted; the same command goes on from here" in err
+    assert '"n": 64' in out
+
+
+def test_torchrun_starts_two_processes_that_report_once(tmp_path):
+    words = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
+    words += ["--master-port", str(free_port()), "-m", "gamagat", "evaluate", "digits-cnn", "--images", "64"]
+    words += ["--attack", "gama-pgd:steps=5", "--device", "cpu", "--out", str(tmp_path / "run"), "--json"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=True)
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("{")]
+    assert json.loads(line)["n"] == 64
+    assert len(list((tmp_path / "run").glob("ledger-*.sqlite"))) == 2
+    found = subprocess.run(
+        [sys.executable, "-m", "gamagat", "verify", str(tmp_path / "run")],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    assert "holds: " in found.stdout
