@@ -4,27 +4,68 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.text import Text
 
 from gamagat.engine.catalog import SHELVES, catalog
+from gamagat.engine.compare import compare_runs
 from gamagat.engine.evaluate import INTERRUPTED
+from gamagat.engine.findings import Finding
 from gamagat.engine.ranks import Ranks
-from gamagat.engine.request import EvaluationRequest, prepare
+from gamagat.engine.request import EvaluationRequest, prepare, run_at_budget
+from gamagat.engine.run import read_run
 from gamagat.engine.verify import verify_folder
 from gamagat.engine.watch import Onlooker
-from gamagat.errors import GamagatError
+from gamagat.errors import ConfigError, GamagatError
+from gamagat.reports.comparison import (
+    budget_json,
+    budget_table,
+    comparison_lines,
+    comparison_tables,
+    cost_table,
+    paired_table,
+)
+from gamagat.reports.findings import findings_view
 from gamagat.reports.tables import curve_lines, evaluation_table
 from gamagat.reports.verification import verification_lines
+
+MODEL = Annotated[
+    str,
+    typer.Argument(
+        help="A name (gamagat list models), package.module:callable, torchvision:NAME, timm:NAME, "
+        "or a .pt2, TorchScript or .onnx file."
+    ),
+]
+WEIGHTS = Annotated[Path | None, typer.Option(help="Weights: safetensors, or a torch file of tensors.")]
+DATA = Annotated[str, typer.Option(help="A name (gamagat list data), folder:PATH, arrays:FILE.npz.")]
+DATA_DIR = Annotated[Path | None, typer.Option(help="Where data lies; else GAMAGAT_DATA.")]
+COUNT = Annotated[
+    int | None, typer.Option("--n", "--images", help="Only the first N images (under torchrun: --images).")
+]
+SPLIT = Annotated[str, typer.Option(help="Which part of the data.")]
+NORM = Annotated[str, typer.Option(help="linf or l2.")]
+EPS = Annotated[str | None, typer.Option(help="Radius, 8/255 or 0.3; else the data's usual one.")]
+ATTACK = Annotated[
+    list[str] | None,
+    typer.Option(help="gama-pgd, or gama-pgd:steps=50,fade=10; repeat it for more. [default: gama-pgd]"),
+]
+SEED = Annotated[int, typer.Option(help="Seed of all random starts.")]
+BATCH = Annotated[int | None, typer.Option(help="Images at a time; no result depends on it.")]
+DEVICE = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")]
+OUT = Annotated[
+    Path | None, typer.Option(help="Keep the run in this folder; the same command goes on with it.")
+]
+JSON = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 
 UNFINISHED = 3  # exit code of an evaluation whose time was over before its end
 
@@ -63,40 +104,23 @@ def top(
 
 @app.command()
 def evaluate(
-    model: Annotated[
-        str,
-        typer.Argument(
-            help="A name (gamagat list models), package.module:callable, "
-            "torchvision:NAME, timm:NAME, or a .pt2, TorchScript or .onnx file."
-        ),
-    ],
-    weights: Annotated[
-        Path | None, typer.Option(help="Weights: safetensors, or a torch file of tensors.")
-    ] = None,
-    data: Annotated[
-        str, typer.Option(help="A name (gamagat list data), folder:PATH, arrays:FILE.npz.")
-    ] = "digits",
-    data_dir: Annotated[Path | None, typer.Option(help="Where data lies; else GAMAGAT_DATA.")] = None,
-    n: Annotated[
-        int | None,
-        typer.Option("--n", "--images", help="Only the first N images (under torchrun: --images)."),
-    ] = None,
-    split: Annotated[str, typer.Option(help="Which part of the data.")] = "test",
-    norm: Annotated[str, typer.Option(help="linf or l2.")] = "linf",
-    eps: Annotated[str | None, typer.Option(help="Radius, 8/255 or 0.3; else the data's usual one.")] = None,
-    attack: Annotated[
-        list[str] | None,
-        typer.Option(help="gama-pgd, or gama-pgd:steps=50,fade=10; repeat it for more. [default: gama-pgd]"),
-    ] = None,
+    model: MODEL,
+    weights: WEIGHTS = None,
+    data: DATA = "digits",
+    data_dir: DATA_DIR = None,
+    n: COUNT = None,
+    split: SPLIT = "test",
+    norm: NORM = "linf",
+    eps: EPS = None,
+    attack: ATTACK = None,
     restarts: Annotated[int, typer.Option(help="Tries of every attack.")] = 1,
-    seed: Annotated[int, typer.Option(help="Seed of all random starts.")] = 0,
-    batch_size: Annotated[int | None, typer.Option(help="Images at a time; no result depends on it.")] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
-    out: Annotated[
-        Path | None, typer.Option(help="Keep the run in this folder; the same command goes on with it.")
-    ] = None,
+    seed: SEED = 0,
+    batch_size: BATCH = None,
+    device: DEVICE = "auto",
+    out: OUT = None,
     max_seconds: Annotated[float | None, typer.Option(help="Stop in order after this time.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Go on whatever the doctor says.")] = False,
+    as_json: JSON = False,
 ) -> None:
     """Measure the accuracy of a network, clean and under each attack."""
     prepared = prepare(
@@ -109,22 +133,24 @@ def evaluate(
             n,
             norm,
             eps,
-            tuple(attack or ["gama-pgd"]),
+            _attacks(attack),
             restarts,
             seed,
             batch_size,
             device,
             out,
             max_seconds,
+            force,
         )
     )
     if not Ranks.here().first:
         prepared.run()
         return
-    console = Console(width=None if sys.stdout.isatty() else 120)
+    console = _console()
     if not as_json:
         for name, value in prepared.facts().items():
             console.print(f"[dim]{name:>9}[/]  {escape(value)}", highlight=False, soft_wrap=True)
+    _heed(prepared.check(), force)
     with _onlooker() as onlooker:
         result = prepared.run(onlooker)
     if as_json:
@@ -140,20 +166,79 @@ def evaluate(
 
 
 @app.command()
+def doctor(
+    model: MODEL,
+    weights: WEIGHTS = None,
+    data: DATA = "digits",
+    data_dir: DATA_DIR = None,
+    split: SPLIT = "test",
+    norm: NORM = "linf",
+    eps: EPS = None,
+    attack: ATTACK = None,
+    device: DEVICE = "auto",
+    as_json: JSON = False,
+) -> None:
+    """Look at a network and its data before any attack; exit code 1 if numbers would be worthless."""
+    request = EvaluationRequest(
+        model, weights, data, data_dir, split, norm=norm, eps=eps, attacks=_attacks(attack), device=device
+    )
+    found = prepare(request).examine(quick=False)
+    if as_json:
+        print(json.dumps([asdict(finding) for finding in found]))
+    else:
+        _console().print(findings_view(found))
+    if any(finding.stops for finding in found):
+        raise typer.Exit(1)
+
+
+@app.command()
+def compare(
+    runs: Annotated[list[str], typer.Argument(help="Two folders of --out; with --budget, a model.")],
+    budget: Annotated[int | None, typer.Option(help="Gradient evaluations per image.")] = None,
+    weights: WEIGHTS = None,
+    data: DATA = "digits",
+    data_dir: DATA_DIR = None,
+    n: COUNT = None,
+    split: SPLIT = "test",
+    norm: NORM = "linf",
+    eps: EPS = None,
+    attack: ATTACK = None,
+    seed: SEED = 0,
+    batch_size: BATCH = None,
+    device: DEVICE = "auto",
+    out: OUT = None,
+    as_json: JSON = False,
+) -> None:
+    """Compare two runs image by image, or attacks on a model at equal numbers of gradients."""
+    if budget is not None:
+        if len(runs) != 1:
+            raise ConfigError(f"compare --budget takes one model, got {len(runs)}: {' '.join(runs)}")
+        request = EvaluationRequest(
+            runs[0], weights, data, data_dir, split, n, norm, eps, _attacks(attack), seed=seed,
+            batch_size=batch_size, device=device, out=out,
+        )  # fmt: skip
+        with _onlooker() as onlooker:
+            run = run_at_budget(request, budget, onlooker)
+        _show(budget_json(run, budget), [budget_table(run, budget), cost_table(run)], as_json)
+        return
+    if len(runs) != 2:
+        raise ConfigError(f"compare takes two run folders, got {len(runs)}: {' '.join(runs)}")
+    result = compare_runs(*(read_run(Path(folder)) for folder in runs))
+    lines = [Text(line) for line in comparison_lines(result)]
+    _show(result.as_json(), [paired_table(result), *comparison_tables(result), *lines], as_json)
+
+
+@app.command()
 def verify(
     run: Annotated[Path, typer.Argument(help="The folder of --out.")],
     weights: Annotated[Path | None, typer.Option(help="Weights, if they lie elsewhere now.")] = None,
-    data_dir: Annotated[Path | None, typer.Option(help="Where data lies, if elsewhere now.")] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    data_dir: DATA_DIR = None,
+    device: DEVICE = "auto",
+    as_json: JSON = False,
 ) -> None:
     """Make every claim of a run again; exit code 1 if one does not hold."""
     found = verify_folder(run, weights, data_dir, device)
-    if as_json:
-        print(json.dumps(found.as_json()))
-    else:
-        for line in verification_lines(run, found):
-            Console(soft_wrap=True).print(escape(line), highlight=False)
+    _show(found.as_json(), [Text(line) for line in verification_lines(run, found)], as_json)
     if not found.sound:
         raise typer.Exit(1)
 
@@ -163,7 +248,7 @@ def list_(
     kind: Annotated[
         str | None, typer.Argument(help="attacks, models or data; all of them if left out.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    as_json: JSON = False,
 ) -> None:
     """Show what there is, with one line each and its parameters."""
     shelves = {name: catalog(name) for name in ([kind] if kind else SHELVES)}
@@ -206,6 +291,34 @@ def _onlooker() -> Iterator[Onlooker]:
             bars.update(task, completed=done, rate=f"{speed:.0f} images/s" if speed else "")
 
         yield Onlooker(progress, lambda words: _complain("[bold yellow]note:[/]", words))
+
+
+def _console() -> Console:
+    """Standard output, wide where it is no terminal."""
+    return Console(width=None if sys.stdout.isatty() else 120, highlight=False)
+
+
+def _show(content: Any, views: Sequence[RenderableType], as_json: bool) -> None:
+    """One JSON object, or all views one below the other."""
+    if as_json:
+        print(json.dumps(content))
+        return
+    for view in views:
+        _console().print(view)
+
+
+def _attacks(given: list[str] | None) -> tuple[str, ...]:
+    return tuple(given or ["gama-pgd"])
+
+
+def _heed(findings: Sequence[Finding], force: bool) -> None:
+    """Say what the doctor found before an evaluation; what makes its numbers worthless ends it."""
+    for finding in findings:
+        stops = finding.stops and not force
+        words = f"{finding.check}: {finding.seen} {finding.why} {finding.do}" + " (--force goes on)" * stops
+        _complain("[bold red]error:[/]" if stops else "[bold yellow]note:[/]", words)
+    if any(finding.stops for finding in findings) and not force:
+        raise typer.Exit(2)
 
 
 def _complain(what: str, words: str) -> None:

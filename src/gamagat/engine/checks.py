@@ -4,6 +4,7 @@ from typing import Any
 
 import torch
 
+from gamagat.data.core import Dataset
 from gamagat.errors import DataError, ModelError
 from gamagat.pieces.types import Images, Labels, Model, Scores
 
@@ -33,6 +34,15 @@ def check_images(images: Any, labels: Any) -> None:
         )
 
 
+def check_door(model: Model, data: Dataset, device: torch.device, force: bool = False) -> None:
+    """Look at the first images, all labels and ids, and what the network makes of them."""
+    images, labels = data.batch(torch.arange(min(16, len(data))), device)
+    check_images(images, labels)
+    check_labels(data.labels, check_model(model, images, force))
+    if len(torch.unique(data.ids)) != len(data):
+        raise DataError(f"ids of {data.name!r} must be unique: verdicts are kept under them")
+
+
 def check_labels(labels: Labels, classes: int) -> None:
     """Labels are numbers of classes that the network knows."""
     low, high = int(labels.min()), int(labels.max())
@@ -44,7 +54,7 @@ def check_labels(labels: Labels, classes: int) -> None:
 
 
 @torch.no_grad()
-def check_model(model: Model, images: Images) -> int:
+def check_model(model: Model, images: Images, force: bool = False) -> int:
     """The network returns one row of finite logits for each image; the number of its classes."""
     try:
         logits = model(images)
@@ -68,7 +78,7 @@ def check_model(model: Model, images: Images) -> int:
         raise ModelError(
             "the network returns NaN or infinite logits on clean images; check weights and inputs"
         )
-    if _are_probabilities(logits):
+    if not force and _are_probabilities(logits):
         raise ModelError(
             "the network returns probabilities, not logits: every row is in [0, 1] and sums to 1; "
             "take off its last softmax, or attacks see gradients that saturation has killed"

@@ -13,7 +13,7 @@ from time import monotonic
 import torch
 
 from gamagat.data.core import Dataset
-from gamagat.engine.checks import check_images, check_labels, check_model
+from gamagat.engine.checks import check_door
 from gamagat.engine.ledger import CLEAN, Ledger
 from gamagat.engine.manifest import Manifest, circumstances, data_hash, weights_hash, write_json
 from gamagat.engine.network import OutOfTime
@@ -56,17 +56,19 @@ def evaluate(
     words: Words = Words(),
     out: Path | None = None,
     max_seconds: float | None = None,
+    force: bool = False,
 ) -> Evaluation:
     """Attack every image that the network classifies correctly with each attack of the plan.
 
     The run is kept in the folder `out` and goes on from where it stopped; without one it is forgotten.
+    `force` lets a network through that returns probabilities.
     """
     if batch_size < 1:
         raise ConfigError(f"the batch size must be at least 1, got {batch_size}")
     deadline = math.inf if max_seconds is None else monotonic() + max_seconds
     with ranks() as group, _folder(out, group) as folder, borrowed(model):
         arena = Arena(model, data, threat, device, batch_size, seed, deadline, onlooker)
-        check_door(arena)
+        check_door(model, data, device, force)
         manifest = _agreed(folder, group, _manifest(arena, plan, words, group))
         stopped = _carry_out(arena, plan, folder, manifest, group)
         if not stopped:
@@ -91,17 +93,6 @@ def _folder(out: Path | None, group: Ranks) -> Iterator[Path]:
     except OSError as error:
         raise RunError(f"cannot make the run folder {out}: {error.strerror}; give another --out") from None
     yield out
-
-
-def check_door(arena: Arena) -> None:
-    """Look at the first images, all labels, and what the network makes of them."""
-    images, labels = arena.data.batch(torch.arange(min(16, len(arena.data))), arena.device)
-    check_images(images, labels)
-    check_labels(arena.data.labels, check_model(arena.model, images))
-    if len(torch.unique(arena.data.ids)) != len(arena.data):
-        raise ConfigError(
-            f"ids of {arena.data.name!r} must be unique: a verdict is kept under its image's id"
-        )
 
 
 def _manifest(arena: Arena, plan: tuple[PlannedAttack, ...], words: Words, group: Ranks) -> Manifest:

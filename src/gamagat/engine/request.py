@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import tempfile
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 
 from gamagat.data.core import Dataset, load_data
+from gamagat.engine.checks import check_door
+from gamagat.engine.compare import spec_for_budget
+from gamagat.engine.doctor import Finding, examine
 from gamagat.engine.evaluate import Words, evaluate
 from gamagat.engine.plan import PlannedAttack, plan_attacks, read_threat
 from gamagat.engine.ranks import Ranks
 from gamagat.engine.results import Evaluation
-from gamagat.engine.runtime import choose_device, default_batch_size
+from gamagat.engine.run import Run, read_run
+from gamagat.engine.runtime import borrowed, choose_device, default_batch_size
 from gamagat.engine.watch import Onlooker
 from gamagat.models.core import load_model
 from gamagat.pieces.threat import ThreatModel
@@ -37,6 +42,7 @@ class EvaluationRequest:
     device: str = "auto"
     out: Path | None = None
     max_seconds: float | None = None
+    force: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +68,24 @@ class Prepared:
             "run": f"seed {request.seed}, batch {self.batch_size}, {self.device}, torch {torch.__version__}",
         }
 
+    def examine(self, quick: bool) -> list[Finding]:
+        """What the doctor says of the network and the data."""
+        return examine(
+            self.model,
+            self.data,
+            device=self.device,
+            threat=self.threat,
+            attacks=[attack.spec for attack in self.plan],
+            quick=quick,
+            eps_given=self.request.eps,
+        )
+
+    def check(self) -> list[Finding]:
+        """A quick look before an evaluation; what cannot be evaluated at all is an error."""
+        with borrowed(self.model):
+            check_door(self.model, self.data, self.device, self.request.force)
+        return self.examine(quick=True)
+
     def run(self, onlooker: Onlooker = Onlooker()) -> Evaluation:
         """Make the evaluation, or go on with it."""
         request = self.request
@@ -84,6 +108,7 @@ class Prepared:
             ),
             out=request.out,
             max_seconds=request.max_seconds,
+            force=request.force,
         )
 
 
@@ -97,3 +122,13 @@ def prepare(request: EvaluationRequest) -> Prepared:
     model = load_model(request.model, request.weights, classes=len(data.classes), channels=data.shape[0])
     size = default_batch_size(data.shape, device) if request.batch_size is None else request.batch_size
     return Prepared(request, model.to(device), data, threat, plan, device, size)
+
+
+def run_at_budget(request: EvaluationRequest, budget: int, onlooker: Onlooker = Onlooker()) -> Run:
+    """Evaluate the attacks, each planned for so many gradient evaluations per image."""
+    preset = load_data(request.data, request.split, request.data_dir).preset
+    specs = tuple(spec_for_budget(spec, budget, preset) for spec in request.attacks)
+    with tempfile.TemporaryDirectory(prefix="gamagat-") as name:
+        folder = request.out or Path(name)
+        prepare(replace(request, attacks=specs, out=folder)).run(onlooker)
+        return read_run(folder)
