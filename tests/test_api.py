@@ -109,3 +109,12 @@ def test_evaluate_takes_plain_tensors():
     result = gamagat.evaluate(model, (images, labels), ["fgsm", "gama-pgd:steps=5"], eps="4/255")
     assert result.clean.percent == 100.0
     assert result.as_json()["n"] == 9
+
+
+def test_the_doctor_looks_before_an_evaluation():
+    model, images = seeded(lambda: nn.Sequential(tiny_network(), nn.Dropout(0.5))), images_like(40)
+    labels = model(images).argmax(1)
+    model[1].forward = lambda logits: nn.functional.dropout(logits, 0.5, training=True)
+    with pytest.raises(ModelError, match="non-determinism"):
+        gamagat.evaluate(model, (images, labels), ["fgsm"], eps="4/255")
+    assert gamagat.evaluate(model, (images, labels), ["fgsm"], eps="4/255", force=True).n == 40

@@ -3,8 +3,11 @@
 from gamagat.api import ReadyAttack, attack, evaluate
 from gamagat.attacks.core import ATTACKS, Attack, IterativeAttack, Outcome
 from gamagat.data.core import DATASETS, Dataset, load_data
+from gamagat.engine.compare import compare_runs
 from gamagat.engine.results import Evaluation
-from gamagat.errors import CheckpointError, ConfigError, DataError, GamagatError, ModelError
+from gamagat.engine.run import read_run
+from gamagat.engine.verify import verify_folder as verify
+from gamagat.errors import CheckpointError, ConfigError, DataError, GamagatError, ModelError, RunError
 from gamagat.models.core import MODELS, load_model
 from gamagat.pieces.noise import Noise
 from gamagat.pieces.threat import L2, LINF, ThreatModel
@@ -27,9 +30,13 @@ __all__ = [
     "Noise",
     "Outcome",
     "ReadyAttack",
+    "RunError",
     "ThreatModel",
     "attack",
+    "compare_runs",
     "evaluate",
     "load_data",
     "load_model",
+    "read_run",
+    "verify",
 ]

@@ -13,13 +13,14 @@ from gamagat.attacks.combine import restarts as begin_again
 from gamagat.attacks.core import ATTACKS, Attack, Outcome
 from gamagat.data.core import Dataset, from_tensors
 from gamagat.engine.checks import check_images, check_labels, check_model
+from gamagat.engine.doctor import Finding, examine
 from gamagat.engine.evaluate import Words
 from gamagat.engine.evaluate import evaluate as run_evaluation
 from gamagat.engine.plan import plan_attacks, read_threat
 from gamagat.engine.results import Evaluation
 from gamagat.engine.runtime import borrowed, default_batch_size, device_of
 from gamagat.engine.watch import Onlooker
-from gamagat.errors import ConfigError
+from gamagat.errors import ConfigError, ModelError
 from gamagat.pieces.noise import Noise
 from gamagat.pieces.threat import ThreatModel
 from gamagat.pieces.types import Images, Labels, Scores
@@ -100,22 +101,43 @@ def evaluate(
     batch_size: int | None = None,
     out: str | Path | None = None,
     onlooker: Onlooker = Onlooker(),
+    force: bool = False,
 ) -> Evaluation:
-    """Clean accuracy, accuracy under each attack, and the worst case; the judge confirms every success."""
+    """Clean accuracy, accuracy under each attack, and the worst case; the judge confirms every success.
+
+    With `out` the run is kept in that folder, and the same call goes on with it. The doctor looks first: what
+    makes the numbers worthless is an error unless `force` is given, the rest is told to the onlooker.
+    """
     data = data if isinstance(data, Dataset) else _dataset(model, *data)
     device = device_of(model) or torch.device("cpu")
+    threat, plan = read_threat(norm, eps, dict(data.eps)), plan_attacks(list(attacks), data.preset, restarts)
+    given = eps if isinstance(eps, str) else None
+    _heed(
+        examine(model, data, device=device, threat=threat, attacks=attacks, quick=True, eps_given=given),
+        onlooker,
+        force,
+    )
     return run_evaluation(
         model,
         data,
-        read_threat(norm, eps, dict(data.eps)),
-        plan_attacks(list(attacks), data.preset, restarts),
+        threat,
+        plan,
         device=device,
         batch_size=batch_size or default_batch_size(data.shape, device),
         seed=seed,
         onlooker=onlooker,
         words=Words(model=type(model).__name__, eps=None if eps is None else str(eps)),
         out=None if out is None else Path(out),
+        force=force,
     )
+
+
+def _heed(findings: list[Finding], onlooker: Onlooker, force: bool) -> None:
+    for finding in findings:
+        words = f"{finding.check}: {finding.seen} {finding.why} {finding.do}"
+        if finding.stops and not force:
+            raise ModelError(words)
+        onlooker.say(words)
 
 
 def _dataset(model: Callable[[Images], Scores], images: Images, labels: Labels) -> Dataset:

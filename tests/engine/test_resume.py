@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from small_run import RowByRow, as_rank, killed, rows, small_run, spawn
@@ -163,6 +164,14 @@ def test_an_interrupted_run_tells_what_it_knows_and_goes_on(reference, tmp_path)
     assert part.stopped == INTERRUPTED
     assert part.clean.of == 60
     assert part.standing.of < 60
+    known = read_run(tmp_path / "run")
+    (fgsm, *_) = part.attacks
+    assert fgsm.standing.of == 60
+    # What is told of an unfinished attack is what the finished run says of the same images.
+    settled = set(known.ids[known.settled(["gama-pgd#1"])].tolist())
+    whole = read_run(reference)
+    left = whole.standing(["gama-pgd#1"])[np.isin(whole.ids, sorted(settled))]
+    assert known.standing(["gama-pgd#1"])[known.settled(["gama-pgd#1"])].sum() == left.sum()
     small_run(tmp_path / "run")
     assert rows(tmp_path / "run") == rows(reference)
 

@@ -115,13 +115,13 @@ def gama_adam(
 
 @ATTACKS.register("gama-pgd-10", presets={"mnist": {"rate": 1.0}})
 def gama_pgd_10(
-    steps: int = 10, weight: float = 5.0, rate: float = 2.0, as_published: bool = False
+    steps: int = 10, weight: float = 1.0, rate: float = 2.0, as_published: bool = False
 ) -> Attack:
     """GAMA-PGD for a budget of ten steps: lambda stays constant."""
     return gama_pgd(steps, weight, None, rate, (0.6, 0.85), 0.1, as_published)
 
 
 @ATTACKS.register("gama-fw-10")
-def gama_fw_10(steps: int = 10, weight: float = 5.0, rate: float = 0.5, as_published: bool = False) -> Attack:
+def gama_fw_10(steps: int = 10, weight: float = 1.0, rate: float = 0.5, as_published: bool = False) -> Attack:
     """GAMA-FW for a budget of ten steps: lambda and the step stay constant."""
     return gama_fw(steps, weight, None, rate, (), 1.0, as_published)

@@ -26,6 +26,7 @@ CREATE TABLE verdicts (
     forwards INTEGER, backwards INTEGER, PRIMARY KEY (entry, id)
 ) WITHOUT ROWID;
 CREATE TABLE images (entry TEXT, id INTEGER, image BLOB, PRIMARY KEY (entry, id));
+CREATE TABLE members (id INTEGER PRIMARY KEY, chunk INTEGER);
 CREATE TABLE finished (
     entry TEXT, chunk INTEGER, seconds REAL, digest TEXT, PRIMARY KEY (entry, chunk)
 ) WITHOUT ROWID;
@@ -125,6 +126,8 @@ class Ledger:
             base.executemany(
                 "INSERT INTO images VALUES (?, ?, ?)", ((entry, id_, image) for id_, image in images.items())
             )
+            if entry == CLEAN:
+                base.executemany("INSERT INTO members VALUES (?, ?)", ((row.id, chunk) for row in verdicts))
             base.execute("INSERT INTO finished VALUES (?, ?, ?, ?)", done)
 
     def finished(self) -> list[Finished]:
@@ -145,6 +148,12 @@ class Ledger:
         query = f"SELECT {', '.join(VERDICTS.names or ())} FROM verdicts WHERE entry = ? ORDER BY id"
         with self._explained("read"):
             return np.fromiter(self._base.execute(query, (entry,)), VERDICTS)
+
+    def members(self) -> NDArray[np.int64]:
+        """Pairs of an image's id and its chunk."""
+        with self._explained("read"):
+            pairs = self._base.execute("SELECT id, chunk FROM members ORDER BY id").fetchall()
+        return np.array(pairs, np.int64).reshape(-1, 2)
 
     def image(self, entry: str, id_: int) -> bytes | None:
         """The adversarial image of one verdict, as it was stored."""

@@ -9,8 +9,8 @@ from pathlib import Path
 import torch
 
 from gamagat.data.core import Dataset, load_data
+from gamagat.engine.budget import spec_for_budget
 from gamagat.engine.checks import check_door
-from gamagat.engine.compare import spec_for_budget
 from gamagat.engine.doctor import Finding, examine
 from gamagat.engine.evaluate import Words, evaluate
 from gamagat.engine.plan import PlannedAttack, plan_attacks, read_threat

@@ -27,6 +27,7 @@ class Run:
     ids: NDArray[np.int64]
     entries: dict[str, Table]  # rows of VERDICTS; `fooled` is NOT_RUN where there is no verdict
     finished: list[Finished]
+    chunks: NDArray[np.int64]  # of each image
 
     def table(self, entry: str) -> Table:
         """The verdicts of one entry; blank if it has not begun."""
@@ -48,10 +49,13 @@ class Run:
         return standing
 
     def settled(self, runs: list[str]) -> NDArray[np.bool_]:
-        """Which images these runs are through with: wrong untouched, fooled, or tried by all of them."""
-        tried = np.all([self.fooled(run) != NOT_RUN for run in runs], axis=0)
-        known = self.fooled(CLEAN) != NOT_RUN
-        return np.asarray(known & (~self.standing(runs) | tried))
+        """Which images these runs are through with.
+
+        It goes by whole chunks: images that fall are done with early, and to count them at once while others
+        of their chunk are still on their way would show a run in progress weaker than it ends.
+        """
+        done = [{chunk.chunk for chunk in self.finished if chunk.entry == run} for run in (CLEAN, *runs)]
+        return np.isin(self.chunks, sorted(set.intersection(*done)))
 
     def images(self, entry: str, ids: list[int]) -> dict[int, Pixels]:
         """The adversarial images of these verdicts, without those that have none."""
@@ -77,21 +81,22 @@ def read_run(folder: Path) -> Run:
         raise RunError(f"{folder} holds no run: there is no manifest.json in it; give the folder of --out")
     tables: dict[str, list[Table]] = {}
     finished: list[Finished] = []
+    members = [np.zeros((0, 2), np.int64)]
     for path in ledger_files(folder):
         with Ledger(path) as ledger:
             finished += ledger.finished()
+            members.append(ledger.members())
             for entry in ledger.entries():
                 tables.setdefault(entry, []).append(ledger.table(entry))
-    merged = {entry: np.concatenate(parts) for entry, parts in tables.items()}
-    ids = np.unique(merged[CLEAN]["id"]) if CLEAN in merged else np.zeros(0, np.int64)
-    return Run(
-        folder, manifest, ids, {entry: _aligned(table, ids) for entry, table in merged.items()}, finished
-    )
+    ids, first = np.unique(np.concatenate(members)[:, 0], return_index=True)
+    entries = {entry: _aligned(np.concatenate(parts), ids) for entry, parts in tables.items()}
+    return Run(folder, manifest, ids, entries, finished, np.concatenate(members)[first, 1])
 
 
 def _aligned(table: Table, ids: NDArray[np.int64]) -> Table:
     """The verdicts in the order of the ids; where there is none, `fooled` is NOT_RUN."""
     whole = np.zeros(len(ids), VERDICTS)
     whole["id"], whole["fooled"] = ids, NOT_RUN
-    whole[np.searchsorted(ids, table["id"])] = table
+    known = table[np.isin(table["id"], ids)]
+    whole[np.searchsorted(ids, known["id"])] = known
     return whole

@@ -4,7 +4,8 @@ from typing import Any
 
 from rich.table import Table
 
-from gamagat.engine.compare import Comparison, Cost, Pair, at_budget, curve
+from gamagat.engine.budget import Cost, at_budget, curve
+from gamagat.engine.compare import Comparison, Pair
 from gamagat.engine.results import Share
 from gamagat.engine.run import Run
 

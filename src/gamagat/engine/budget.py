@@ -1,0 +1,87 @@
+"""Attacks at equal cost: what each leaves standing when no image may cost more than so much."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gamagat.attacks.core import ATTACKS
+from gamagat.engine.ledger import CLEAN
+from gamagat.engine.plan import plan_attack
+from gamagat.engine.results import Share
+from gamagat.engine.run import Run, Table
+from gamagat.errors import ConfigError, RunError, unknown
+from gamagat.registry import format_spec, parse_spec
+
+NEVER = np.iinfo(np.int64).max
+Cost = Literal["backwards", "passes"]  # gradient evaluations, or all passes through the network
+Costs = NDArray[np.int64]
+
+
+def falling_costs(clean: Table, tables: Sequence[Table], cost: Cost = "backwards") -> Costs:
+    """What each image had cost when one of these runs fooled it; 0 if wrong untouched, NEVER if it stands."""
+    spent = np.zeros(len(clean), np.int64)
+    falls = np.where(clean["fooled"] == 1, 0, NEVER)
+    for table in tables:
+        spent += _costs(table, cost)
+        falls = np.minimum(falls, np.where(table["fooled"] == 1, spent, NEVER))
+    return falls
+
+
+def budget_curve(
+    clean: Table, tables: Sequence[Table], budgets: Sequence[int], cost: Cost = "backwards"
+) -> list[Share]:
+    """What is left standing when no image may cost more than each budget."""
+    fallen = np.searchsorted(np.sort(falling_costs(clean, tables, cost)), budgets, side="right")
+    return [Share(len(clean) - int(count), len(clean)) for count in fallen]
+
+
+def at_budget(run: Run, attack: str, budget: int, cost: Cost = "backwards") -> Share:
+    """What one attack of a run leaves standing when no image may cost more than the budget.
+
+    This cuts the attack off: its schedules are still those of its full length. `spec_for_budget` writes the
+    attack that is planned for the budget.
+    """
+    return budget_curve(*_settled_tables(run, attack), [budget], cost)[0]
+
+
+def curve(run: Run, attack: str, cost: Cost = "backwards") -> list[tuple[int, Share]]:
+    """Accuracy against cost: at 0, at 1, 2, 5, 10, ... from the first fall on, and at all that was spent."""
+    clean, tables = _settled_tables(run, attack)
+    falls = falling_costs(clean, tables, cost)
+    first = falls[falls > 0].min(initial=NEVER)
+    last = int(np.sum([_costs(table, cost) for table in tables], axis=0).max())
+    rungs = {digit * 10**power for power in range(len(str(last))) for digit in (1, 2, 5)}
+    budgets = sorted({0, last} | {rung for rung in rungs if first <= rung < last})
+    return list(zip(budgets, budget_curve(clean, tables, budgets, cost), strict=True))
+
+
+def _costs(table: Table, cost: Cost) -> Costs:
+    backwards = table["backwards"].astype(np.int64)
+    return backwards if cost == "backwards" else backwards + table["forwards"]
+
+
+def _settled_tables(run: Run, attack: str) -> tuple[Table, list[Table]]:
+    """Clean and attacked verdicts of the images that the attack is through with."""
+    attacks = dict(run.manifest.runs())
+    if attack not in attacks:
+        raise unknown(f"attack of {run.folder}", attack, attacks)
+    settled = run.settled(attacks[attack])
+    if not settled.any():
+        raise RunError(f"{attack} has finished no image of {run.folder}; let the run go on first")
+    return run.table(CLEAN)[settled], [run.table(entry)[settled] for entry in attacks[attack]]
+
+
+def spec_for_budget(spec: str, budget: int, preset: str | None = None) -> str:
+    """The attack with as many steps as the budget allows, shared equally among its restarts and targets.
+
+    An attack without steps to set stays as it is.
+    """
+    if budget < 1:
+        raise ConfigError(f"the budget must be at least 1 gradient evaluation per image, got {budget}")
+    name, options = parse_spec(spec)
+    if "steps" not in ATTACKS[name].defaults():
+        return spec
+    runs = len(plan_attack(spec, preset).runs)
+    return format_spec(name, options | {"steps": max(1, budget // runs)})
