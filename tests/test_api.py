@@ -97,7 +97,7 @@ def test_an_error_inside_the_network_leaves_it_as_it_was(batch):
             return self.net(images)
 
     model = seeded(Fickle).train()
-    with pytest.raises(RuntimeError, match="tired"):
+    with pytest.raises(ModelError, match="tired"):
         gamagat.attack("gama-pgd", model, eps=1e-4)(images, labels)
     assert model.training
     assert all(parameter.requires_grad for parameter in model.parameters())
@@ -118,3 +118,127 @@ def test_the_doctor_looks_before_an_evaluation():
     with pytest.raises(ModelError, match="non-determinism"):
         gamagat.evaluate(model, (images, labels), ["fgsm"], eps="4/255")
     assert gamagat.evaluate(model, (images, labels), ["fgsm"], eps="4/255", force=True).n == 40
+
+
+class Root(nn.Module):
+    """A network with an infinite gradient at black pixels."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = tiny_network()
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return self.net(images**0.9)
+
+
+@pytest.mark.parametrize("norm", ["linf", "l2"])
+def test_an_infinite_gradient_protects_nobody(norm):
+    model, images = seeded(Root), images_like(12)
+    images[:, :, ::2, ::2] = 0.0
+    labels = model(images).argmax(1)
+    adversarial = gamagat.attack("gama-pgd", model, eps=3.0 if norm == "l2" else 0.3, norm=norm)(
+        images, labels
+    )
+    assert adversarial.isfinite().all()
+    assert (model(adversarial).argmax(1) != labels).all()
+
+
+class InPlace(nn.Module):
+    """A network that writes over its input."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = tiny_network()
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return self.net(images.sub_(0.5))
+
+
+def test_a_network_that_writes_over_its_input_is_attacked_and_the_images_are_left():
+    model, images = seeded(InPlace), images_like(6)
+    kept = images.clone()
+    labels = model(images.clone()).argmax(1)
+    adversarial = gamagat.attack("gama-pgd", model, eps=0.3)(images, labels)
+    assert torch.equal(images, kept)
+    assert (model(adversarial.clone()).argmax(1) != labels).all()
+
+
+def test_an_attribute_called_width_means_nothing(small_model, batch):
+    images, labels = batch
+    expected = gamagat.attack("gama-pgd", small_model, eps=0.1)(images, labels)
+    for width in (0, 0.5, nn.Identity()):
+        small_model.width = width
+        assert torch.equal(gamagat.attack("gama-pgd", small_model, eps=0.1)(images, labels), expected)
+        del small_model.width
+
+
+@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16, torch.float64])
+@pytest.mark.parametrize("norm", ["linf", "l2"])
+def test_images_of_any_precision_stay_in_the_ball(small_model, batch, kind, norm):
+    images, labels = batch[0].to(kind), batch[1]
+    adversarial = gamagat.attack("pgd", small_model, eps=0.03, norm=norm, steps=5)(images, labels)
+    threat = gamagat.ThreatModel({"linf": gamagat.LINF, "l2": gamagat.L2}[norm], 0.03)
+    assert adversarial.dtype in (torch.float32, torch.float64)
+    assert threat.contains(adversarial, images.to(adversarial.dtype)).all()
+
+
+@pytest.mark.parametrize("kind", [torch.float64, torch.bfloat16])
+def test_networks_of_any_precision_are_evaluated(small_model, batch, kind):
+    images, _ = batch
+    model = small_model.to(kind)
+    labels = model(images.to(kind)).argmax(1)
+    result = gamagat.evaluate(model, (images, labels), "fgsm", eps=0.05)
+    assert result.clean.percent == 100.0
+    assert result.standing.percent < 100.0
+
+
+def test_a_caller_in_inference_mode_is_served(small_model, batch):
+    images, labels = batch
+    with torch.inference_mode():
+        adversarial = gamagat.attack("gama-pgd", small_model, eps=0.3)(images * 1, labels)
+    assert (small_model(adversarial.clone()).argmax(1) != labels).all()
+
+
+def test_ids_are_whole_numbers_one_for_each_image(small_model, batch):
+    images, labels = batch
+    attack = gamagat.attack("gama-pgd", small_model, eps=0.02, steps=2)
+    short, long = (
+        attack(images, labels, ids=torch.arange(12).to(kind)) for kind in (torch.int16, torch.int64)
+    )
+    assert torch.equal(short, long)
+    for ids in (torch.arange(13), torch.rand(12)):
+        with pytest.raises(DataError, match="ids must be 12 whole numbers"):
+            attack(images, labels, ids=ids)
+
+
+def test_a_network_that_cuts_the_gradient_is_named(small_model, batch):
+    with pytest.raises(ModelError, match="cuts the gradient"):
+        gamagat.attack("pgd", lambda images: small_model(images).detach(), eps=0.1)(*batch)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"rate": -1.0}, "rate must lie between"),
+        ({"rate": 0}, "rate must lie between"),
+        ({"weight": 1e39}, "weight must lie between"),
+        ({"factor": 2.0}, "factor must lie between"),
+        ({"steps": 2.5}, "must be a whole number"),
+        ({"rate": float("nan")}, "must be a number"),
+        ({"restarts": 1.5}, "must be a whole number"),
+        ({"batch_size": 0}, "batch size must be at least 1"),
+    ],
+)
+def test_options_out_of_their_limits_are_named(small_model, options, message):
+    with pytest.raises(ConfigError) as caught:
+        gamagat.attack("gama-pgd", small_model, eps=0.1, **options)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("gama-adam", {"momentum": 1}), ("gama-adam", {"memory": 1}), ("r-fgsm", {"alpha": 5})],
+)
+def test_options_of_other_attacks_have_limits_too(small_model, name, options):
+    with pytest.raises(ConfigError, match="must lie between"):
+        gamagat.attack(name, small_model, eps=0.1, **options)

@@ -8,10 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from rich.console import Console
 
 from gamagat import cli
+from gamagat.models.core import BUNDLED
 from helpers import seeded, tiny_network
 
+DIGITS = BUNDLED / "digits-cnn.safetensors"
 QUICK = ["evaluate", "digits-cnn", "--data", "digits", "--n", "20", "--attack", "gama-pgd:steps=3"]
 
 
@@ -90,6 +93,15 @@ def test_list_shows_a_line_for_everything(command, kind):
         ([*QUICK, "--weights", "/no/such/file.pt"], "/no/such/file.pt"),
         (["evaluate", "resnet18", "--data", "digits"], "weights"),
         (["list", "atacks"], "did you mean 'attacks'?"),
+        ([*QUICK, "--eps", "1e400"], "eps must be a number"),
+        ([*QUICK, "--attack", "pgd:steps=1e400"], "must be a number"),
+        ([*QUICK, "--attack", "pgd:as_published=1,as-published=0"], "given twice"),
+        ([*QUICK, "--device", "meta"], "is not to be had here"),
+        ([*QUICK, "--batch-size", "99999999999999999999"], "batch size must be at least 1"),
+        ([*QUICK, "--n", "abc"], "'--n'"),
+        ([*QUICK, "--no-such-option"], "--no-such-option"),
+        (["evaluate"], "Missing argument"),
+        (["evalute"], "evalute"),
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_code_two(command, words, message):
@@ -181,3 +193,38 @@ def test_python_dash_m_is_the_command():
 
 def test_the_version_is_told(command):
     assert command("--version")[1].strip().count(".") == 2
+
+
+def test_no_words_at_all_show_the_help(command):
+    code, out, _ = command()
+    assert code == 0
+    assert "evaluate" in out
+
+
+def test_no_image_finished_is_json_all_the_same(command, tmp_path):
+    code, out, _ = command(*QUICK, "--json", "--max-seconds", "0", "--out", tmp_path / "run")
+    assert code == 3
+    assert json.loads(out, parse_constant=pytest.fail)["robust_accuracy"] is None
+
+
+def test_brackets_in_names_are_shown_as_they_are(command, tmp_path, monkeypatch):
+    folder = tmp_path / "a[/b] n[red]x"
+    folder.mkdir(parents=True)
+    (folder / "digits.safetensors").write_bytes(DIGITS.read_bytes())
+    code, out, _ = command(*QUICK, "--weights", folder / "digits.safetensors")
+    assert code == 0
+    assert "a[/b] n[red]x" in out
+
+
+def test_a_reader_that_has_seen_enough_is_no_error():
+    words = f"{sys.executable} -m gamagat list | head -1"
+    done = subprocess.run(words, shell=True, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("columns", [40, 60, 200])
+def test_the_table_keeps_names_and_accuracies_at_any_width(command, monkeypatch, columns):
+    monkeypatch.setattr(cli, "_console", lambda: Console(width=columns))
+    _, out, _ = command(*QUICK)
+    assert "gama-pgd" in out
+    assert "100.00" in out or "95.00" in out

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,19 +11,21 @@ import torch
 
 from gamagat.attacks.combine import restarts as begin_again
 from gamagat.attacks.core import ATTACKS, Attack, Outcome
+from gamagat.attacks.network import Network
 from gamagat.data.core import Dataset, from_tensors
-from gamagat.engine.checks import check_images, check_labels, check_model
+from gamagat.engine.checks import check_batch_size, check_images, check_labels, check_model
 from gamagat.engine.doctor import Finding, examine
 from gamagat.engine.evaluate import Words
 from gamagat.engine.evaluate import evaluate as run_evaluation
 from gamagat.engine.plan import plan_attacks, read_threat
 from gamagat.engine.results import Evaluation
-from gamagat.engine.runtime import borrowed, default_batch_size, device_of
+from gamagat.engine.runtime import borrowed, default_batch_size, device_of, fitted
 from gamagat.engine.watch import Onlooker
-from gamagat.errors import ConfigError, ModelError
+from gamagat.errors import ConfigError, DataError, ModelError
 from gamagat.pieces.noise import Noise
 from gamagat.pieces.threat import ThreatModel
 from gamagat.pieces.types import Images, Labels, Scores
+from gamagat.registry import read_value, write_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,21 +49,33 @@ class ReadyAttack:
         otherwise), never on the batch it is in.
         """
         check_images(images, labels)
+        ids = torch.arange(len(images)) if ids is None else torch.as_tensor(ids)
+        if ids.shape != labels.shape or ids.is_floating_point():
+            raise DataError(f"ids must be {len(images)} whole numbers, got {tuple(ids.shape)} of {ids.dtype}")
         device = device_of(self.model) or images.device
         size = self.batch_size or default_batch_size(tuple(images.shape[1:]), device)
-        ids = torch.arange(len(images)) if ids is None else ids
         with borrowed(self.model):
-            check_labels(labels, check_model(self.model, images[:16].to(device)))
+            network = Network(fitted(self.model, _wide(images[:1]).dtype), size)
+            labels = labels.long()
+            check_labels(labels, check_model(network, _wide(images[:16]).to(device)))
             parts = [
-                self._batch(images[chosen], labels[chosen], ids[chosen.to(ids.device)], device)
-                for chosen in torch.split(torch.arange(len(images), device=images.device), size)
+                self.search(network, x.to(device), y.to(device), self.threat, noise)
+                for x, y, noise in self._batches(images, labels, ids, size, device)
             ]
         return Outcome(*(torch.cat(column).to(images.device) for column in zip(*parts, strict=True)))
 
-    def _batch(self, x: Images, y: Labels, ids: Labels, device: torch.device) -> Outcome:
-        noise = Noise.for_images(ids.to(device), self.seed)
-        x = x.detach().to(device)
-        return self.search(self.model, x, y.to(device).long(), self.threat, noise)
+    def _batches(
+        self, images: Images, labels: Labels, ids: Labels, size: int, device: torch.device
+    ) -> Iterator[tuple[Images, Labels, Noise]]:
+        for first in range(0, len(images), size):
+            part = slice(first, first + size)
+            yield _wide(images[part]), labels[part], Noise.for_images(ids[part].to(device), self.seed)
+
+
+def _wide(images: Images) -> Images:
+    """Images in single precision at least, as a tensor of our own: a perturbation is lost in half of it."""
+    images = images.detach().clone()
+    return images if images.dtype == torch.float64 else images.float()
 
 
 def attack(
@@ -85,14 +99,16 @@ def attack(
         raise ConfigError(
             f"the model must be a torch module or a function of images, got {type(model).__name__}"
         )
-    search = begin_again(ATTACKS.make(name, preset, **options), restarts)
+    check_batch_size(batch_size)
+    times = read_value(write_value(restarts), int, "restarts")
+    search = begin_again(ATTACKS.make(name, preset, **options), times)
     return ReadyAttack(search, model, read_threat(norm, eps), seed, batch_size)
 
 
 def evaluate(
     model: Callable[[Images], Scores],
     data: Dataset | tuple[Images, Labels],
-    attacks: Sequence[str] = ("gama-pgd",),
+    attacks: str | Sequence[str] = ("gama-pgd",),
     *,
     eps: str | float | None = None,
     norm: str = "linf",
@@ -108,9 +124,11 @@ def evaluate(
     With `out` the run is kept in that folder, and the same call goes on with it. The doctor looks first: what
     makes the numbers worthless is an error unless `force` is given, the rest is told to the onlooker.
     """
+    check_batch_size(batch_size)
+    attacks = [attacks] if isinstance(attacks, str) else list(attacks)
+    device = device_of(model) or (torch.device("cpu") if isinstance(data, Dataset) else data[0].device)
     data = data if isinstance(data, Dataset) else _dataset(model, *data)
-    device = device_of(model) or torch.device("cpu")
-    threat, plan = read_threat(norm, eps, dict(data.eps)), plan_attacks(list(attacks), data.preset, restarts)
+    threat, plan = read_threat(norm, eps, dict(data.eps)), plan_attacks(attacks, data.preset, restarts)
     given = eps if isinstance(eps, str) else None
     _heed(
         examine(model, data, device=device, threat=threat, attacks=attacks, quick=True, eps_given=given),
@@ -144,11 +162,11 @@ def _dataset(model: Callable[[Images], Scores], images: Images, labels: Labels) 
     """Tensors as a data set; the network says how many classes there are."""
     check_images(images, labels)
     with borrowed(model):
-        classes = check_model(model, images[:1].to(device_of(model) or images.device))
+        classes = check_model(fitted(model), _wide(images[:1]).float().to(device_of(model) or images.device))
     check_labels(labels, classes)
     names = tuple(map(str, range(classes)))
     return from_tensors(
-        images.detach().cpu().float(),
+        _wide(images).cpu().float(),
         name="tensors",
         labels=labels.cpu().long(),
         ids=torch.arange(len(labels)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -67,11 +68,12 @@ OUT = Annotated[
 ]
 JSON = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 
+USAGE: Any = typer.BadParameter.__bases__[0]  # the usage error of whichever click typer was built on
 UNFINISHED = 3  # exit code of an evaluation whose time was over before its end
 
 app = typer.Typer(
     help="How robust is an image classifier really? Guided adversarial attacks, each success checked again.",
-    no_args_is_help=True,
+    invoke_without_command=True,
     pretty_exceptions_enable=False,
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -81,12 +83,21 @@ app = typer.Typer(
 def main() -> None:
     """Run the command; a mistake of the caller's is one sentence and exit code 2."""
     try:
-        app()
+        sys.exit(app(standalone_mode=False))
     except GamagatError as error:
         _complain("[bold red]error:[/]", str(error))
         sys.exit(2)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, typer.Abort):
         sys.exit(130)
+    except BrokenPipeError:
+        # The reader has seen enough; nothing more can be told, not even at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except Exception as error:
+        if not isinstance(error, USAGE):
+            raise
+        _complain("[bold red]error:[/]", f"{error.format_message()} See: gamagat --help")
+        sys.exit(2)
 
 
 def _version(wanted: bool) -> None:
@@ -97,9 +108,12 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def top(
+    context: typer.Context,
     _: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show it.")] = False,
 ) -> None:
     """How robust is an image classifier really?"""
+    if context.invoked_subcommand is None:
+        print(context.get_help())
 
 
 @app.command()

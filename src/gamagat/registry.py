@@ -87,9 +87,9 @@ class Registry(Generic[T]):
         for key, value in options.items():
             if key not in settings:
                 raise unknown(f"option of {self.kind} {name!r}", key, settings)
-            settings[key] = (
-                read_value(value, hints[key], f"{name}:{key}") if isinstance(value, str) else value
-            )
+            # Python's values take the same way as words: what is refused there is refused here.
+            text = value if isinstance(value, str) else write_value(value)
+            settings[key] = read_value(text, hints[key], f"{name}:{key}")
         for key, value in settings.items():
             if value is inspect.Parameter.empty:
                 raise ConfigError(f"{self.kind} {name!r} needs {key}; write {name}:{key}=...")
@@ -118,9 +118,10 @@ def parse_spec(spec: str) -> tuple[str, Options]:
         key, equals, value = part.partition("=")
         if not equals or not key.strip() or not value.strip():
             raise ConfigError(f"cannot read {part!r} in {spec!r}; write name:key=value,key=value")
-        if key.strip() in options:
-            raise ConfigError(f"{key.strip()!r} is given twice in {spec!r}")
-        options[key.strip().replace("-", "_")] = value.strip()
+        key = key.strip().replace("-", "_")
+        if key in options:
+            raise ConfigError(f"{key!r} is given twice in {spec!r}")
+        options[key] = value.strip()
     return name.strip(), options
 
 
@@ -146,7 +147,7 @@ def read_number(text: str, what: str) -> float:
     """A decimal or a fraction such as `8/255`."""
     try:
         return float(Fraction(text.replace(" ", "")))
-    except (ValueError, ZeroDivisionError):
+    except (ValueError, ZeroDivisionError, OverflowError):
         raise ConfigError(f"{what} must be a number such as 0.3 or 8/255, got {text!r}") from None
 
 

@@ -2,6 +2,7 @@ import pytest
 import torch
 from torch import nn
 
+from gamagat.engine.judge import predict
 from gamagat.engine.runtime import borrowed, choose_device, default_batch_size, device_of, full_precision
 from gamagat.errors import ConfigError
 
@@ -45,15 +46,45 @@ def test_a_plain_function_can_be_borrowed():
     assert device_of(lambda images: images) is None
 
 
-def test_full_precision_is_given_back():
-    before = torch.backends.cudnn.allow_tf32
+@pytest.fixture
+def precision():
+    """Torch's own switches, put back afterwards."""
+    places = (torch.backends.cuda.matmul, torch.backends.cudnn.conv, torch.backends.cudnn.rnn)
+    before = [place.fp32_precision for place in places]
+    yield places
+    for place, value in zip(places, before, strict=True):
+        place.fp32_precision = value
+
+
+@pytest.mark.parametrize("wanted", ["tf32", "ieee", "none"])
+def test_full_precision_is_full_and_given_back(precision, wanted):
+    for place in precision:
+        place.fp32_precision = wanted
     with full_precision():
-        assert not torch.backends.cudnn.allow_tf32
-        assert not torch.backends.cuda.matmul.allow_tf32
-    assert torch.backends.cudnn.allow_tf32 == before
+        assert [place.fp32_precision for place in precision] == ["ieee"] * 3
+    assert [place.fp32_precision for place in precision] == [wanted] * 3
 
 
-@pytest.mark.parametrize("name", ["gpu", "cuda:99", "meta:x", ""])
+def test_full_precision_leaves_the_callers_autocast_outside():
+    layer, x = nn.Linear(4, 4), torch.rand(2, 4)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        with full_precision():
+            assert layer(x).dtype == torch.float32
+        assert layer(x).dtype == torch.bfloat16
+
+
+def test_the_judge_looks_in_full_precision(precision):
+    seen = []
+
+    def model(images):
+        seen.append([place.fp32_precision for place in precision])
+        return torch.zeros(len(images), 2)
+
+    predict(model, torch.rand(1, 1, 2, 2))
+    assert seen == [["ieee"] * 3]
+
+
+@pytest.mark.parametrize("name", ["gpu", "cuda:99", "meta", "meta:x", "hpu", ""])
 def test_a_device_that_is_not_there_is_named(name):
     with pytest.raises(ConfigError, match="is not to be had here"):
         choose_device(name)

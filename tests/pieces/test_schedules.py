@@ -28,9 +28,10 @@ def test_cosine_starts_halves_and_ends():
 
 
 @pytest.mark.parametrize(
-    ("place", "steps", "moment"), [(0.25, 100, 25), (0.6, 50, 30), (60, 100, 60), (1, 10, 1), (0, 10, 0)]
+    ("place", "steps", "moment"),
+    [(0.25, 100, 25), (0.6, 50, 30), (0.85, 10, 9), (1, 10, 10), (2, 10, 2), (60, 100, 60), (0, 10, 0)],
 )
-def test_a_milestone_below_one_is_a_share_of_the_run(place, steps, moment):
+def test_a_milestone_up_to_one_is_a_share_of_the_run(place, steps, moment):
     assert milestone(place, steps) == moment
 
 

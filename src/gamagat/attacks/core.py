@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
 
+from gamagat.attacks.network import Network
 from gamagat.errors import ConfigError
 from gamagat.pieces.gradients import Gradient, backprop, logits_of
 from gamagat.pieces.losses import Loss, View
@@ -63,6 +64,16 @@ class Attack(Protocol):
     ) -> Outcome: ...
 
 
+def check_options(**limits: tuple[float, float, float]) -> None:
+    """Refuse an option outside its limits, each given as (value, least, most)."""
+    for name, (value, least, most) in limits.items():
+        if not least <= value <= most:
+            raise ConfigError(f"{name} must lie between {least:g} and {most:g}, got {value:g}")
+
+
+TINY, HUGE = 1e-12, 1e12  # limits of numbers that must be positive and stay finite in float32
+
+
 Guide = Callable[[Images, Images], Images]  # image, first perturbation -> the guiding image
 
 
@@ -87,14 +98,15 @@ class Walk(NamedTuple):
     delta: Images
     state: State
     step: Counts
+    looks: Counts  # forward passes spent on asking the judge
 
 
 @dataclass(frozen=True, slots=True)
 class IterativeAttack:
     """Climb `loss` inside the threat model, one step of `rule` after another.
 
-    An image that is fooled at any iterate leaves at once, and the next one takes its place: no more than
-    `model.width` images, where a model says it, are on their way together. With `stop` off all images walk to
+    An image that is fooled at any iterate leaves at once, and the next one takes its place: no more images
+    are on their way together than a `Network` is wide. With `stop` off all images walk to
     the last iterate, as the published scripts do. The last iterate is left for the judge to look at.
     """
 
@@ -120,7 +132,7 @@ class IterativeAttack:
         target: Labels | None = None,
     ) -> Outcome:
         outcome, times = Outcome.untouched(x), Timetable(self.steps, x)
-        width = getattr(model, "width", len(x))
+        width = model.width if isinstance(model, Network) else len(x)
 
         def enter(first: int, count: int) -> Walk:
             places = torch.arange(first, min(first + count, len(x)), device=x.device)
@@ -130,7 +142,7 @@ class IterativeAttack:
         walk, entered = enter(0, width), width
         while len(walk.y):
             moved, fooled = self.advance(model, walk, threat, times)
-            fell = fooled & self.stop
+            fell, moved = self._confirmed(model, walk, moved, fooled & self.stop, threat)
             leave = fell | (moved.step == self.steps)
             if bool(leave.any()):
                 outcome.put(*self._news(walk, moved, leave, fell, threat))
@@ -141,6 +153,17 @@ class IterativeAttack:
                     moved, entered = join(moved, enter(entered, room)), entered + room
             walk = moved
         return outcome
+
+    def _confirmed(
+        self, model: Model, walk: Walk, moved: Walk, fell: Mask, threat: ThreatModel
+    ) -> tuple[Mask, Walk]:
+        """Ask the judge about the images that seem to have fallen; one that it does not confirm walks on."""
+        if not isinstance(model, Network) or not bool(fell.any()):
+            return fell, moved
+        seeming = pick(walk, fell)
+        sure = torch.zeros_like(fell)
+        sure[fell] = model.confirms((seeming.x + seeming.delta).clamp(threat.low, threat.high), seeming.y)
+        return sure, moved._replace(looks=moved.looks + fell)
 
     def begin(
         self,
@@ -156,7 +179,8 @@ class IterativeAttack:
         delta = self.start(x, threat, noise)
         with torch.no_grad():
             reference = logits_of(model, self.guide(x, delta)) if self.loss.guided else None
-        return Walk(places, x, y, target, reference, delta, self.rule.init(x), torch.zeros_like(places))
+        none = torch.zeros_like(places)
+        return Walk(places, x, y, target, reference, delta, self.rule.init(x), none, none.clone())
 
     def advance(self, model: Model, walk: Walk, threat: ThreatModel, times: Timetable) -> tuple[Walk, Mask]:
         """One step for every image, and which of them were fooled before it."""
@@ -183,6 +207,6 @@ class IterativeAttack:
         delta = torch.where(lift(fell, after.x), before.delta, after.delta)
         images = (after.x + delta).clamp(threat.low, threat.high)
         step = torch.where(fell, before.step, -1)
-        # Each step was one reading, and the reference one forward more.
-        forwards = after.step * self.gradient.forwards + self.loss.guided
+        # Each step was one reading; the reference and every question to the judge one forward more.
+        forwards = after.step * self.gradient.forwards + self.loss.guided + after.looks
         return after.place, Outcome(images, step, forwards, after.step * self.gradient.backwards)

@@ -2,11 +2,20 @@
 
 They maximise the margin in probability space plus lambda_t times the squared distance of the probabilities
 from those of the clean image; lambda_t falls to zero in the first part of the attack. Moments (`fade`,
-`drops`) below 1 are shares of the steps, so that a shorter attack keeps the shape of the schedule.
+`drops`) up to 1 are shares of the steps, so that a shorter attack keeps the shape of the schedule.
 """
 
 from gamagat.attacks.combine import each_target
-from gamagat.attacks.core import ATTACKS, Attack, IterativeAttack, clean_image, first_iterate
+from gamagat.attacks.core import (
+    ATTACKS,
+    HUGE,
+    TINY,
+    Attack,
+    IterativeAttack,
+    check_options,
+    clean_image,
+    first_iterate,
+)
 from gamagat.pieces.losses import Loss, by_autograd, cross_entropy, guided, probability_margin
 from gamagat.pieces.rules import Rule, adam, frank_wolfe, projected_ascent
 from gamagat.pieces.schedules import constant, milestone, ramp_down, stepped
@@ -19,12 +28,15 @@ MNIST_PGD = MNIST | {"rate": 1.0}
 
 def _fading(weight: float, fade: float | None, steps: int) -> Schedule:
     """lambda_t: falls linearly to zero by the moment `fade`, or stays if there is none."""
+    check_options(weight=(weight, 0.0, HUGE))
     if fade is None:
         return constant(weight)
-    return ramp_down(weight, over=max(milestone(fade, steps), 1))
+    check_options(fade=(fade, 0.0, HUGE))
+    return ramp_down(weight, over=milestone(fade, steps))
 
 
 def _dropping(rate: float, drops: tuple[float, ...], factor: float, steps: int) -> Schedule:
+    check_options(rate=(rate, TINY, HUGE), factor=(factor, TINY, 1.0))
     return stepped(rate, at=tuple(milestone(drop, steps) for drop in drops), factor=factor)
 
 
@@ -109,6 +121,7 @@ def gama_adam(
     as_published: bool = False,
 ) -> Attack:
     """GAMA with Adam's step on the gradient itself, the paper's ablation."""
+    check_options(momentum=(momentum, 0.0, 0.9999), memory=(memory, 0.0, 0.9999))
     rule = adam(_dropping(rate, drops, factor, steps), momentum, memory)
     return _guided(probability_margin, _fading(weight, fade, steps), rule, steps, as_published)
 

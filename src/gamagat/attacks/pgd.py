@@ -3,7 +3,7 @@
 from typing import Literal
 
 from gamagat.attacks.combine import aimed, least_likely, random_wrong
-from gamagat.attacks.core import ATTACKS, Attack, IterativeAttack
+from gamagat.attacks.core import ATTACKS, HUGE, TINY, Attack, IterativeAttack, check_options
 from gamagat.pieces.losses import by_autograd, cross_entropy, target_likelihood
 from gamagat.pieces.rules import projected_ascent
 from gamagat.pieces.schedules import constant
@@ -13,6 +13,7 @@ MNIST_RATE = 0.01 / 0.3  # steps of 0.01 at eps 0.3
 
 
 def _ascent(start: Start, rate: float, steps: int, as_published: bool = False) -> Attack:
+    check_options(rate=(rate, TINY, HUGE))
     loss = by_autograd(cross_entropy) if as_published else cross_entropy
     rule = projected_ascent(constant(rate))
     return IterativeAttack(start, loss, rule, steps, stop=not as_published)
@@ -27,6 +28,7 @@ def fgsm(as_published: bool = False) -> Attack:
 @ATTACKS.register("r-fgsm")
 def r_fgsm(alpha: float = 0.5, as_published: bool = False) -> Attack:
     """FGSM from a random corner: alpha * eps of sign noise, then one step of what is left of eps."""
+    check_options(alpha=(alpha, 0.0, 0.999))
     return _ascent(corner(alpha), 1.0 - alpha, 1, as_published)
 
 
@@ -50,6 +52,7 @@ def pgd_targeted(
     as_published: bool = False,
 ) -> Attack:
     """PGD towards one wrong class: the least likely one, or any with equal chance."""
+    check_options(rate=(rate, TINY, HUGE))
     loss = by_autograd(target_likelihood) if as_published else target_likelihood
     start = unclipped(uniform) if as_published else uniform
     attack = IterativeAttack(start, loss, projected_ascent(constant(rate)), steps, stop=not as_published)

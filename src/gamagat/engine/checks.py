@@ -4,9 +4,16 @@ from typing import Any
 
 import torch
 
+from gamagat.attacks.network import is_memory
 from gamagat.data.core import Dataset
-from gamagat.errors import DataError, ModelError
+from gamagat.errors import ConfigError, DataError, ModelError
 from gamagat.pieces.types import Images, Labels, Model, Scores
+
+
+def check_batch_size(size: int | None) -> None:
+    """A batch has a number of images that a machine could hold."""
+    if size is not None and not 1 <= size <= 1 << 24:
+        raise ConfigError(f"the batch size must be at least 1 and at most {1 << 24}, got {size}")
 
 
 def check_images(images: Any, labels: Any) -> None:
@@ -57,11 +64,11 @@ def check_labels(labels: Labels, classes: int) -> None:
 def check_model(model: Model, images: Images, force: bool = False) -> int:
     """The network returns one row of finite logits for each image; the number of its classes."""
     try:
-        logits = model(images)
-    except (RuntimeError, ValueError, TypeError, IndexError) as error:
-        if isinstance(error, torch.cuda.OutOfMemoryError):
+        logits = model(images.clone())
+    except Exception as error:
+        if is_memory(error):
             raise
-        reason = str(error).strip().split("\n")[0]
+        reason = " ".join(str(error).split())[:300] or type(error).__name__
         raise ModelError(
             f"the network cannot take images of shape {tuple(images.shape)} "
             f"(batch, channel, height, width): {reason}"
@@ -74,6 +81,8 @@ def check_model(model: Model, images: Images, force: bool = False) -> int:
         )
     if logits.shape[1] < 2:
         raise ModelError(f"the network must tell at least 2 classes apart, got {logits.shape[1]} output")
+    if not logits.is_floating_point():
+        raise ModelError(f"the network must return floating-point logits, got {logits.dtype}")
     if not bool(logits.isfinite().all()):
         raise ModelError(
             "the network returns NaN or infinite logits on clean images; check weights and inputs"

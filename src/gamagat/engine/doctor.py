@@ -29,7 +29,7 @@ from gamagat.engine.checkup.outputs import (
 from gamagat.engine.checkup.pixels import pixel_range
 from gamagat.engine.checkup.radius import eps_findings
 from gamagat.engine.findings import Finding, Severity, worst_first
-from gamagat.engine.runtime import borrowed, full_precision
+from gamagat.engine.runtime import borrowed, fitted, full_precision
 from gamagat.pieces.threat import ThreatModel
 from gamagat.pieces.types import Images, Labels, Model
 
@@ -70,7 +70,7 @@ def examine(
         training = [part for _, part in named_parts(model) if part.training]
         with borrowed(model), full_precision(), torch.no_grad():
             found += train_mode(model, training)
-            found += _with_images(Case(model, data, device, kept, tuple(attacks), quick))
+            found += _with_images(Case(fitted(model), data, device, kept, tuple(attacks), quick))
     return worst_first(found)
 
 

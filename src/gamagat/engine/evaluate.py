@@ -12,16 +12,16 @@ from time import monotonic
 
 import torch
 
+from gamagat.attacks.network import OutOfTime
 from gamagat.data.core import Dataset
-from gamagat.engine.checks import check_door
+from gamagat.engine.checks import check_batch_size, check_door
 from gamagat.engine.ledger import CLEAN, Ledger
 from gamagat.engine.manifest import Manifest, circumstances, data_hash, weights_hash, write_json
-from gamagat.engine.network import OutOfTime
 from gamagat.engine.plan import PlannedAttack
 from gamagat.engine.ranks import Ranks, ranks
 from gamagat.engine.results import Evaluation, summarize
 from gamagat.engine.run import read_run
-from gamagat.engine.runtime import borrowed
+from gamagat.engine.runtime import borrowed, fitted
 from gamagat.engine.watch import Onlooker
 from gamagat.engine.work import Arena, Work
 from gamagat.errors import ConfigError, RunError
@@ -63,13 +63,12 @@ def evaluate(
     The run is kept in the folder `out` and goes on from where it stopped; without one it is forgotten.
     `force` lets a network through that returns probabilities.
     """
-    if batch_size < 1:
-        raise ConfigError(f"the batch size must be at least 1, got {batch_size}")
+    check_batch_size(batch_size)
     deadline = math.inf if max_seconds is None else monotonic() + max_seconds
     with ranks() as group, _folder(out, group) as folder, borrowed(model):
-        arena = Arena(model, data, threat, device, batch_size, seed, deadline, onlooker)
-        check_door(model, data, device, force)
-        manifest = _agreed(folder, group, _manifest(arena, plan, words, group))
+        arena = Arena(fitted(model), data, threat, device, batch_size, seed, deadline, onlooker)
+        check_door(arena.model, data, device, force)
+        manifest = _agreed(folder, group, _manifest(arena, plan, words, group, weights_hash(model)))
         stopped = _carry_out(arena, plan, folder, manifest, group)
         if not stopped:
             group.wait()
@@ -95,12 +94,14 @@ def _folder(out: Path | None, group: Ranks) -> Iterator[Path]:
     yield out
 
 
-def _manifest(arena: Arena, plan: tuple[PlannedAttack, ...], words: Words, group: Ranks) -> Manifest:
+def _manifest(
+    arena: Arena, plan: tuple[PlannedAttack, ...], words: Words, group: Ranks, weights: str
+) -> Manifest:
     data, threat = arena.data, arena.threat
     return Manifest(
         model=words.model,
         weights=words.weights,
-        weights_sha256=weights_hash(arena.model),
+        weights_sha256=weights,
         data=words.data or data.name,
         data_dir=words.data_dir,
         split=words.split,

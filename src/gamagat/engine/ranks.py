@@ -11,6 +11,8 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 
+from gamagat.errors import ConfigError
+
 
 @dataclass(frozen=True, slots=True)
 class Ranks:
@@ -22,7 +24,12 @@ class Ranks:
     @classmethod
     def here(cls) -> Ranks:
         """This process, as torchrun tells it."""
-        return cls(int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1")))
+        try:
+            return cls(int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1")))
+        except ValueError:
+            raise ConfigError(
+                "RANK and WORLD_SIZE must be numbers, as torchrun sets them; unset them"
+            ) from None
 
     @property
     def first(self) -> bool:

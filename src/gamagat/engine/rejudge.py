@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from gamagat.attacks.network import Network
 from gamagat.data.core import Dataset
 from gamagat.engine.eight_bit import eight_bit
 from gamagat.engine.ledger import CLEAN
-from gamagat.engine.network import Network
 from gamagat.engine.run import NOT_RUN, Run, Table
 from gamagat.engine.runtime import full_precision
 from gamagat.pieces.gradients import logits_of

@@ -10,14 +10,14 @@ import torch
 
 from gamagat.data.core import Dataset, load_data
 from gamagat.engine.budget import spec_for_budget
-from gamagat.engine.checks import check_door
+from gamagat.engine.checks import check_batch_size, check_door
 from gamagat.engine.doctor import Finding, examine
 from gamagat.engine.evaluate import Words, evaluate
 from gamagat.engine.plan import PlannedAttack, plan_attacks, read_threat
 from gamagat.engine.ranks import Ranks
 from gamagat.engine.results import Evaluation
 from gamagat.engine.run import Run, read_run
-from gamagat.engine.runtime import borrowed, choose_device, default_batch_size
+from gamagat.engine.runtime import borrowed, choose_device, default_batch_size, fitted
 from gamagat.engine.watch import Onlooker
 from gamagat.models.core import load_model
 from gamagat.pieces.threat import ThreatModel
@@ -83,7 +83,7 @@ class Prepared:
     def check(self) -> list[Finding]:
         """A quick look before an evaluation; what cannot be evaluated at all is an error."""
         with borrowed(self.model):
-            check_door(self.model, self.data, self.device, self.request.force)
+            check_door(fitted(self.model), self.data, self.device, self.request.force)
         return self.examine(quick=True)
 
     def run(self, onlooker: Onlooker = Onlooker()) -> Evaluation:
@@ -114,6 +114,7 @@ class Prepared:
 
 def prepare(request: EvaluationRequest) -> Prepared:
     """Find everything, cheapest first, so that mistakes show before anything runs."""
+    check_batch_size(request.batch_size)
     device = Ranks.here().device(choose_device(request.device))
     plan_attacks(request.attacks, None, request.restarts)
     data = load_data(request.data, request.split, request.data_dir).head(request.n)

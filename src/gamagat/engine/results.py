@@ -40,6 +40,11 @@ class Share:
         return 100 * self.count / self.of if self.of else float("nan")
 
     @property
+    def known(self) -> float | None:
+        """The percentage, or None of no images: NaN is no JSON."""
+        return self.percent if self.of else None
+
+    @property
     def ci95(self) -> tuple[float, float]:
         return wilson(self.count, self.of)
 
@@ -59,7 +64,7 @@ class AttackResult:
     def as_json(self) -> dict[str, Any]:
         return {
             "name": self.name,
-            "robust_accuracy": self.standing.percent,
+            "robust_accuracy": self.standing.known,
             "forwards": self.forwards,
             "backwards": self.backwards,
             "seconds": self.seconds,
@@ -89,8 +94,8 @@ class Evaluation:
             "n": self.n,
             "norm": self.norm,
             "eps": self.eps,
-            "clean_accuracy": self.clean.percent,
-            "robust_accuracy": self.standing.percent,
+            "clean_accuracy": self.clean.known,
+            "robust_accuracy": self.standing.known,
             "ci95": list(self.standing.ci95),
             "attacks": [attack.as_json() for attack in self.attacks],
             "seconds": self.seconds,
@@ -108,7 +113,9 @@ def summarize(run: Run) -> Evaluation:
         eps=manifest.eps,
         clean=_share(run.right(), known),
         standing=_share(run.standing(everything), run.settled(everything)),
-        attacks=tuple(_attack_result(run, **attack) for attack in manifest.attacks),
+        attacks=tuple(
+            _attack_result(run, attack["name"], attack["spec"], attack["runs"]) for attack in manifest.attacks
+        ),
         seconds=sum(done.seconds for done in run.finished),
         n=manifest.n,
     )

@@ -1,7 +1,7 @@
 """Where things run: the device, the batch that fits it, and a network borrowed and given back as it was."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 import torch
@@ -16,9 +16,11 @@ def choose_device(name: str = "auto") -> torch.device:
         name = "cuda" if torch.cuda.is_available() else "cpu"
     try:
         device = torch.device(name)
+        if device.type == "meta":
+            raise RuntimeError("it computes nothing")
         # A first backward pass: autograd's thread on a GPU warns if a matrix product is the first it sees.
         torch.zeros(1, device=device, requires_grad=True).sum().backward()  # type: ignore[no-untyped-call]
-    except (RuntimeError, AssertionError, NotImplementedError):
+    except Exception:
         raise ConfigError(
             f"device {name!r} is not to be had here; use cpu, cuda, cuda:0, ... or auto"
         ) from None
@@ -51,7 +53,8 @@ def borrowed(model: Any) -> Iterator[None]:
             model.eval()
         for parameter in frozen:
             parameter.requires_grad_(False)
-        yield
+        with torch.inference_mode(False):  # a caller's, which no gradient survives
+            yield
     finally:
         for parameter in frozen:
             parameter.requires_grad_(True)
@@ -61,11 +64,35 @@ def borrowed(model: Any) -> Iterator[None]:
 
 @contextmanager
 def full_precision() -> Iterator[None]:
-    """Single precision as its name says: no TF32 in matrix products and convolutions."""
-    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
-    before = matmul.allow_tf32, cudnn.allow_tf32
-    matmul.allow_tf32 = cudnn.allow_tf32 = False
+    """Single precision as its name says: no TF32 in products and convolutions, no autocast around them."""
+    switches = _switches()
+    before = [getattr(place, name) for place, name, _ in switches]
+    casting = [kind for kind in ("cuda", "cpu") if torch.is_autocast_enabled(kind)]
     try:
-        yield
+        for place, name, off in switches:
+            setattr(place, name, off)
+        with ExitStack() as stack:
+            for kind in casting:
+                stack.enter_context(torch.autocast(kind, enabled=False))
+            yield
     finally:
-        matmul.allow_tf32, cudnn.allow_tf32 = before
+        for (place, name, _), value in zip(switches, before, strict=True):
+            setattr(place, name, value)
+
+
+def _switches() -> list[tuple[Any, str, Any]]:
+    """Where torch decides about TF32; the two ways of saying it must not be mixed."""
+    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
+    if hasattr(matmul, "fp32_precision") and hasattr(cudnn, "conv"):
+        return [(place, "fp32_precision", "ieee") for place in (matmul, cudnn.conv, cudnn.rnn)]
+    return [(matmul, "allow_tf32", False), (cudnn, "allow_tf32", False)]
+
+
+def fitted(model: Any, kind: torch.dtype = torch.float32) -> Any:
+    """The network for images of this kind, whatever precision its parameters have."""
+    parameters = list(model.parameters()) if isinstance(model, nn.Module) else []
+    kinds = {parameter.dtype for parameter in parameters if parameter.is_floating_point()}
+    if len(kinds) != 1 or kinds == {kind}:
+        return model
+    (own,) = kinds
+    return lambda images: model(images.to(own))

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 import torch
 
+from gamagat.attacks.network import Network
 from gamagat.data.core import Dataset, load_data
 from gamagat.engine.ledger import Ledger, Verdict, digest_of
 from gamagat.engine.manifest import data_hash, weights_hash
-from gamagat.engine.network import Network
 from gamagat.engine.rejudge import Second, judge_again
 from gamagat.engine.results import Share, summarize
 from gamagat.engine.run import NOT_RUN, Run, ledger_files, read_run
-from gamagat.engine.runtime import borrowed, choose_device, default_batch_size
+from gamagat.engine.runtime import borrowed, choose_device, default_batch_size, fitted
 from gamagat.errors import RunError
 from gamagat.models.core import load_model
 from gamagat.pieces.threat import ThreatModel, norm_named
@@ -75,7 +75,8 @@ def verify(folder: Path, model: Model, data: Dataset, device: torch.device) -> V
     if data_hash(data) != manifest.data_sha256:
         return Verification([*problems, "the data is not that of the run: its hash differs"])
     problems += [*_digests(run, data), *_coverage(run), *_claims(run)]
-    second = Second(Network(model, default_batch_size(data.shape, device)), data, device, _threat(run))
+    network = Network(fitted(model), default_batch_size(data.shape, device))
+    second = Second(network, data, device, _threat(run))
     with borrowed(model):
         fallen = judge_again(run, second)
     everything = manifest.entries()

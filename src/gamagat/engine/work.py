@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gamagat.attacks.core import Attack, Outcome
+from gamagat.attacks.network import Network, is_memory
 from gamagat.data.core import Dataset
 from gamagat.engine.codec import encode
 from gamagat.engine.judge import judge, predict
 from gamagat.engine.ledger import CLEAN, Ledger, Verdict
 from gamagat.engine.manifest import Manifest
-from gamagat.engine.network import Network
 from gamagat.engine.ranks import Ranks
 from gamagat.engine.run import NOT_RUN, Run
 from gamagat.engine.watch import Onlooker, Watch
@@ -45,7 +45,7 @@ class Arena:
     def network(self, watch: Watch | None = None) -> Network:
         """The model at its present width, under the eyes of the onlooker."""
         seen = None if watch is None else watch.seen
-        return Network(self.model, self.width, self.device.type == "cuda", self.deadline, seen)
+        return Network(self.model, self.width, self.device.type == "cuda", self.deadline, seen, predict)
 
 
 @dataclass(slots=True)
@@ -101,10 +101,8 @@ class Work:
             watch.begin(len(part))
             try:
                 return attacked(self.arena, part, attack, watch)
-            except RuntimeError as error:
-                if not isinstance(error, torch.OutOfMemoryError) and "can't allocate memory" not in str(
-                    error
-                ):
+            except Exception as error:
+                if not is_memory(error):
                     raise
             self._narrow()
 

@@ -41,7 +41,7 @@ class Noise:
     @classmethod
     def for_images(cls, ids: Labels, seed: int = 0) -> Noise:
         """The streams of these images under this seed."""
-        return cls(_mix(_mix(ids + FIRST) + _signed(seed * GOLDEN)))
+        return cls(_mix(_mix(ids.long() + FIRST) + _signed(seed * GOLDEN)))
 
     def fold(self, tag: int) -> Noise:
         """Independent streams, such as one for each restart."""

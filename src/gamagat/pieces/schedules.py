@@ -30,8 +30,8 @@ def cosine(start: float, end: float, over: int) -> Schedule:
 
 
 def milestone(place: float, steps: int) -> int:
-    """A moment in a run of `steps`: below 1 it is a share of the run, otherwise the step itself."""
-    return round(place * steps) if place < 1 else round(place)
+    """A moment in a run of `steps`: up to 1 it is a share of the run, otherwise the step itself."""
+    return math.floor((place * steps if place <= 1 else place) + 0.5)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from gamagat.pieces.noise import Noise
 from gamagat.pieces.trees import lift
 from gamagat.pieces.types import Images, Mask, PerExample
 
-# How far past eps a distance may lie and still count as inside: rounding of x + delta in float32, no more.
-# One grey level of an 8-bit image is four thousand times as much.
+# How far past eps a distance may lie and still count as inside, as a share of eps where that is above 1: the
+# rounding of x + delta in float32, no more. One grey level of an 8-bit image is four thousand times as much.
 TOLERANCE = 1e-6
 
 
@@ -91,8 +91,9 @@ class ThreatModel:
         """Which images are finite, in the pixel range, and within eps of `x`."""
         pixels = images.flatten(1)
         in_range = ((pixels >= self.low) & (pixels <= self.high)).all(1)  # false for NaN, too
-        return in_range & (self.distance(images, x) <= self.eps + TOLERANCE)
+        return in_range & (self.distance(images, x) <= self.eps + TOLERANCE * max(1.0, self.eps))
 
     def distance(self, images: Images, x: Images) -> PerExample:
-        """How far each image is from `x`, measured in double precision."""
-        return self.norm.size(images.double() - x.double())
+        """How far each image is from `x`, measured in double precision (which Apple's GPUs do not have)."""
+        wide = torch.float32 if images.device.type == "mps" else torch.float64
+        return self.norm.size(images.to(wide) - x.to(wide))

@@ -1,5 +1,6 @@
 """An evaluation as a table in the terminal."""
 
+from rich.markup import escape
 from rich.table import Table
 
 from gamagat.engine.results import Evaluation, Share
@@ -8,15 +9,17 @@ from gamagat.engine.results import Evaluation, Share
 def evaluation_table(result: Evaluation) -> Table:
     """Clean accuracy, each attack, and the worst case over all of them, image by image."""
     table = Table(
-        title=f"{result.model} on {result.data}, {result.norm} {result.eps:.6g}", title_justify="left"
+        title=escape(f"{result.model} on {result.data}, {result.norm} {result.eps:.6g}"), title_justify="left"
     )
-    table.add_column("attack", overflow="fold")
-    for heading in ("accuracy %", "95 % interval", "forwards", "backwards", "seconds"):
+    table.add_column("attack", overflow="fold", min_width=10)
+    for heading in ("accuracy %", "95 % interval"):
+        table.add_column(heading, justify="right", min_width=6)
+    for heading in ("forwards", "backwards", "seconds"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_row("clean", *_accuracy(result.clean), "", "", "")
     for attack in result.attacks:
         costs = (f"{attack.forwards:.1f}", f"{attack.backwards:.1f}", f"{attack.seconds:.1f}")
-        table.add_row(attack.name, *_accuracy(attack.standing), *costs)
+        table.add_row(escape(attack.name), *_accuracy(attack.standing), *costs)
     table.add_section()
     table.add_row("worst case", *_accuracy(result.standing), "", "", f"{result.seconds:.1f}", style="bold")
     return table
