@@ -11,6 +11,7 @@ from gamagat.errors import CheckpointError, ConfigError, DataError, GamagatError
 from gamagat.models.core import MODELS, load_model
 from gamagat.pieces.noise import Noise
 from gamagat.pieces.threat import L2, LINF, ThreatModel
+from gamagat.version import __version__
 
 __all__ = [
     "ATTACKS",
@@ -32,6 +33,7 @@ __all__ = [
     "ReadyAttack",
     "RunError",
     "ThreatModel",
+    "__version__",
     "attack",
     "compare_runs",
     "evaluate",

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
-from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -39,6 +38,7 @@ from gamagat.reports.comparison import (
 from gamagat.reports.findings import findings_view
 from gamagat.reports.tables import curve_lines, evaluation_table
 from gamagat.reports.verification import verification_lines
+from gamagat.version import __version__
 
 MODEL = Annotated[
     str,
@@ -102,7 +102,7 @@ def main() -> None:
 
 def _version(wanted: bool) -> None:
     if wanted:
-        print(version("gamagat"))
+        print(__version__)
         raise typer.Exit
 
 

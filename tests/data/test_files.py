@@ -97,7 +97,7 @@ def test_the_second_mirror_is_tried(server: str, tmp_path: Path) -> None:
 def test_damage_on_the_way_leaves_nothing_behind(server: str, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"good\.bin: not found, and the download failed .*into"):
         download([remote(f"{server}good.bin", content=b"other bytes")], tmp_path / "into")
-    assert list((tmp_path / "into").iterdir()) == []
+    assert not (tmp_path / "into").exists()
 
 
 @pytest.mark.usefixtures("server")

@@ -106,8 +106,8 @@ class IterativeAttack:
     """Climb `loss` inside the threat model, one step of `rule` after another.
 
     An image that is fooled at any iterate leaves at once, and the next one takes its place: no more images
-    are on their way together than a `Network` is wide. With `stop` off all images walk to
-    the last iterate, as the published scripts do. The last iterate is left for the judge to look at.
+    are on their way together than a `Network` is wide. With `stop` off all images walk to the last iterate,
+    as the published scripts do. The last iterate is left for the judge to look at.
     """
 
     start: Start

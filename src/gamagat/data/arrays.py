@@ -1,7 +1,6 @@
 """Images and labels from a numpy file."""
 
 import zipfile
-import zlib
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gamagat.data.core import DATASETS, Dataset, check_unit, from_tensors
+from gamagat.data.files import listing, located
 from gamagat.errors import DataError
 
 Array = NDArray[Any]
@@ -27,7 +27,7 @@ def arrays(source: str, split: str = "test") -> Dataset:
     Images are uint8, or floats in [0, 1], as (count, height, width), with the channels last or second.
     Optional: `ids`, one whole number per image (else its position), and `classes`, a name per class.
     """
-    path = Path(source).expanduser()
+    path = located(source)
     stored = _load(path, split)
     return from_tensors(
         _pixels(channels_second(stored["images"], str(path)), path),
@@ -42,15 +42,31 @@ def _load(path: Path, split: str) -> dict[str, Array]:
     """The arrays of this split under their plain names; others are not even unpacked."""
     if not path.is_file():
         raise DataError(f"there is no file {path}; write arrays:FILE.npz")
-    if not zipfile.is_zipfile(path):
+    _check_archive(path)
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            return {name: _array(stored, key) for name, key in _keys(stored.files, split, path).items()}
+    except DataError:
+        raise
+    except Exception as error:  # what a damaged archive makes zipfile and numpy raise has no end
+        raise DataError(f"{path} is damaged or holds Python objects: {error}") from error
+
+
+def _check_archive(path: Path) -> None:
+    with listing(path), path.open("rb") as stream:
+        zipped = zipfile.is_zipfile(stream)
+    if not zipped:
         raise DataError(
             f"{path} is not an .npz file; write one with numpy.savez(FILE, images=..., labels=...)"
         )
-    try:
-        with np.load(path, allow_pickle=False) as stored:
-            return {name: stored[key] for name, key in _keys(stored.files, split, path).items()}
-    except (zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError) as error:
-        raise DataError(f"{path} is damaged or holds Python objects: {error}") from error
+
+
+def _array(stored: Any, key: str) -> Array:
+    """One member; numpy hands over the bytes of what is no array."""
+    value = stored[key]
+    if not isinstance(value, np.ndarray):
+        raise ValueError(f"{key} is not an array")
+    return value
 
 
 def _keys(present: Collection[str], split: str, path: Path) -> dict[str, str]:
@@ -118,4 +134,7 @@ def _unique(values: Array, path: Path) -> Tensor:
 
 
 def _text(names: Array) -> list[str]:
-    return [name.decode() if isinstance(name, bytes) else str(name) for name in names.reshape(-1).tolist()]
+    return [
+        name.decode(errors="backslashreplace") if isinstance(name, bytes) else str(name)
+        for name in names.reshape(-1).tolist()
+    ]

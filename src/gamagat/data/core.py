@@ -9,11 +9,14 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from gamagat.data.files import located
 from gamagat.errors import ConfigError, DataError, unknown
 from gamagat.pieces.types import Images, Labels
 from gamagat.registry import Registry
 
 Reader = Callable[[Tensor], Tensor]  # positions -> images, uint8 in [0, 255] or float32 in [0, 1]
+
+MOST_CLASSES = 1_000_000  # a label beyond is no class number but an identifier of something else
 
 DATASETS: Registry[Dataset] = Registry("data set", "gamagat.data")
 
@@ -116,6 +119,8 @@ def from_tensors(
             f"images of {name!r} must be (count, channel, height, width), got {tuple(images.shape)}"
         )
     channels, height, width = images.shape[1:]
+    if len(images) and 0 in images.shape:
+        raise DataError(f"images of {name!r} have no pixels: their shape is {tuple(images.shape)}")
     return Dataset(
         name=name,
         read=lambda positions: images[positions],
@@ -130,7 +135,13 @@ def from_tensors(
 
 def numbered_classes(labels: Labels) -> tuple[str, ...]:
     """Names for classes that have none: `0` up to the largest label."""
-    return tuple(map(str, range(int(labels.max()) + 1))) if len(labels) else ()
+    count = int(labels.max()) + 1 if len(labels) else 0
+    if count > MOST_CLASSES:
+        raise DataError(
+            f"the largest label is {count - 1}, and at most {MOST_CLASSES:,} classes are possible; "
+            "renumber the labels from 0 on without gaps"
+        )
+    return tuple(map(str, range(count)))
 
 
 def check_split(name: str, split: str, allowed: Iterable[str]) -> None:
@@ -148,5 +159,5 @@ def load_data(spec: str, split: str = "test", data_dir: str | Path | None = None
         raise ConfigError(f"data set {name!r} takes nothing after the colon, got {spec!r}; write {name!r}")
     if not source and "source" in wanted:
         raise ConfigError(f"data set {name!r} needs a source after a colon; see: gamagat list data")
-    given = {"source": source, "split": split, "data_dir": None if data_dir is None else Path(data_dir)}
+    given = {"source": source, "split": split, "data_dir": None if data_dir is None else located(data_dir)}
     return factory(**{key: value for key, value in given.items() if key in wanted})

@@ -2,7 +2,8 @@
 
 import hashlib
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import shorten
@@ -23,8 +24,36 @@ class Remote:
 
 def data_root(data_dir: Path | None) -> Path:
     """The folder to look in: the one given, else $GAMAGAT_DATA, else the user's cache."""
-    chosen = data_dir or os.environ.get("GAMAGAT_DATA") or _user_cache()
-    return Path(chosen).expanduser()
+    return located(data_dir or os.environ.get("GAMAGAT_DATA") or _user_cache())
+
+
+def located(path: str | Path) -> Path:
+    """The path with `~` spelled out; one that the system cannot even look up is refused."""
+    try:
+        found = Path(path).expanduser()
+        found.exists()
+    except (OSError, RuntimeError) as error:
+        raise DataError(f"cannot look for {_brief(path)}: {_why(error)}; give another path") from error
+    return found
+
+
+@contextmanager
+def listing(folder: Path) -> Iterator[None]:
+    """Say which entry of the folder could not be looked at, and why."""
+    try:
+        yield
+    except OSError as error:
+        place = _brief(error.filename or folder)
+        raise DataError(f"cannot read {place}: {_why(error)}; give another path") from error
+
+
+def _brief(path: str | Path, most: int = 200) -> str:
+    text = str(path)
+    return text if len(text) <= most else f"{text[: most // 2]}... ({len(text)} characters)"
+
+
+def _why(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error).rstrip(".")
 
 
 def _user_cache() -> Path:
@@ -45,7 +74,7 @@ def read_bytes(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror or error}") from error
+        raise DataError(f"cannot read {path}: {_why(error)}") from error
 
 
 def check_digest(content: bytes, expected: str, algorithm: str, where: str) -> None:
@@ -61,14 +90,27 @@ def check_digest(content: bytes, expected: str, algorithm: str, where: str) -> N
 def download(remotes: Sequence[Remote], folder: Path) -> list[Path]:
     """Fetch files into the folder; each gets its name only once it is whole and its checksum matches."""
     try:
-        return [_fetch(remote, folder) for remote in remotes]
-    except (ImportError, OSError, ValueError) as error:
+        with _no_empty_folders(folder):
+            return [_fetch(remote, folder) for remote in remotes]
+    except (ImportError, OSError, RuntimeError, ValueError) as error:
         names = ", ".join(remote.name for remote in remotes)
         addresses = ", ".join(remote.mirrors[0] for remote in remotes)
         raise DataError(
             f"{names}: not found, and the download failed ({_reason(error)}). Put what is missing into "
             f"{folder}, or name the folder that has it with --data-dir or GAMAGAT_DATA. Source: {addresses}"
         ) from error
+
+
+@contextmanager
+def _no_empty_folders(folder: Path) -> Iterator[None]:
+    """Take folders that were made on the way to this one away again if nothing came into them."""
+    absent = [place for place in (folder, *folder.parents) if not place.exists()]
+    try:
+        yield
+    finally:
+        for place in absent:
+            with suppress(OSError):  # not empty, or never made
+                place.rmdir()
 
 
 def _fetch(remote: Remote, folder: Path) -> Path:

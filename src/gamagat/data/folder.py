@@ -5,6 +5,7 @@ from pathlib import Path
 import torch
 
 from gamagat.data.core import DATASETS, Dataset
+from gamagat.data.files import listing, located
 from gamagat.data.photos import Album, labelled_files, stable_ids, visible_folders
 from gamagat.errors import ConfigError, DataError
 
@@ -17,17 +18,18 @@ def folder(source: str, split: str = "test") -> Dataset:
     shorter side becomes 256 and the middle 224x224 is kept. All are grey if each is. An id depends on
     `<split>/class/file` (on `class/file` if PATH has no split), never on PATH.
     """
-    path = Path(source).expanduser()
+    path = located(source)
     if not path.is_dir():
         raise DataError(
             f"{source!r} is not a folder; write folder:PATH with one sub-folder of images per class"
         )
-    has_split = (path / split).is_dir() and bool(visible_folders(path / split))
-    root, prefix = (path / split, f"{split}/") if has_split else (path, "")
-    classes = visible_folders(root)
-    labels, files = labelled_files(root, classes)
-    if not files:
-        raise _nothing_found(root, split, classes)
+    with listing(path):
+        has_split = (path / split).is_dir() and bool(visible_folders(path / split))
+        root, prefix = (path / split, f"{split}/") if has_split else (path, "")
+        classes = visible_folders(root)
+        labels, files = labelled_files(root, classes)
+        if not files:
+            raise _nothing_found(root, split, classes)
     read, shape = Album(lambda position: root / files[position], len(files)).survey()
     ids = stable_ids(prefix + file for file in files)
     return Dataset(f"folder:{path.name}", read, torch.tensor(labels), ids, tuple(classes), shape)

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from gamagat.data.core import DATASETS, Dataset, numbered_classes
+from gamagat.data.files import located
 from gamagat.data.photos import Album, stable_ids
 from gamagat.errors import ConfigError, DataError
 from gamagat.pieces.types import Labels
@@ -47,7 +48,7 @@ def _load(name: str, config: str | None, split: str, data_dir: Path | None) -> A
         import datasets  # noqa: PLC0415 - an optional dependency
     except ImportError as error:
         raise DataError("data sets of the hub need one more package: pip install gamagat[hf]") from error
-    cache = None if data_dir is None else str(data_dir.expanduser() / "huggingface")
+    cache = None if data_dir is None else str(located(data_dir) / "huggingface")
     try:
         return datasets.load_dataset(name, config, split=split, cache_dir=cache)
     except (

@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 
 from gamagat.data.core import DATASETS, Dataset, check_split
-from gamagat.data.files import data_root
+from gamagat.data.files import data_root, listing
 from gamagat.data.photos import CROPPED, Album, labelled_files, resize_and_crop, stable_ids
 from gamagat.errors import DataError
 
@@ -22,8 +22,10 @@ def imagenet100(split: str = "test", data_dir: Path | None = None) -> Dataset:
     The shorter side becomes 256 and the middle 224x224 is kept. An id depends on `<split>/<synset>/<file>`.
     """
     check_split("imagenet100", split, SPLITS)
-    root, classes = _split_folder(data_root(data_dir), split), class_names()
-    labels, paths = labelled_files(root, classes)
+    home, classes = data_root(data_dir), class_names()
+    with listing(home):
+        root = _split_folder(home, split)
+        labels, paths = labelled_files(root, classes)
     present = set(labels)
     missing = [name for label, name in enumerate(classes) if label not in present]
     if missing:

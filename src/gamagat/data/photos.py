@@ -107,14 +107,14 @@ def as_it_is(image: Image.Image) -> Image.Image:
 
 def visible_folders(root: Path) -> list[str]:
     """Names of the sub-folders, sorted."""
-    return sorted(
-        entry.name for entry in os.scandir(root) if entry.is_dir() and not entry.name.startswith(".")
-    )
+    with os.scandir(root) as entries:
+        return sorted(entry.name for entry in entries if entry.is_dir() and not entry.name.startswith("."))
 
 
 def image_names(folder: Path) -> list[str]:
     """Names of the image files in a folder, sorted."""
-    names = (entry.name for entry in os.scandir(folder) if entry.is_file())
+    with os.scandir(folder) as entries:
+        names = [entry.name for entry in entries if entry.is_file()]
     return sorted(
         name for name in names if Path(name).suffix.lower() in SUFFIXES and not name.startswith(".")
     )

@@ -8,7 +8,6 @@ import os
 import platform
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from torch import Tensor, nn
 
 from gamagat.data.core import Dataset
 from gamagat.errors import RunError
+from gamagat.version import __version__
 
 FORMAT = 1
 NAME = "manifest.json"
@@ -110,7 +110,7 @@ def circumstances(device: torch.device, batch_size: int, ranks: int) -> dict[str
     """When, where and with what: recorded, and free to differ when a run goes on."""
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "gamagat": version("gamagat"),
+        "gamagat": __version__,
         "torch": torch.__version__,
         "numpy": np.__version__,
         "python": platform.python_version(),

@@ -12,18 +12,20 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from gamagat.errors import ConfigError, ModelError
+from gamagat.errors import CheckpointError, ConfigError, GamagatError, ModelError
 from gamagat.models.loading.checkpoint import read_state
 from gamagat.models.loading.nearest import nearest
 from gamagat.models.loading.outside import LIBRARIES, from_callable, from_library, is_callable
+from gamagat.models.loading.paths import located
 from gamagat.models.loading.programs import is_program, load_program
 from gamagat.models.loading.weights import load_weights, sizes_told
 from gamagat.models.normalize import Normalize, Normalized, normalized
-from gamagat.registry import Options, Registry, parse_spec
+from gamagat.registry import Options, Registry, format_spec, parse_spec
 
 __all__ = ["MODELS", "Normalize", "Normalized", "build_model", "load_model"]
 
 MODELS: Registry[nn.Module] = Registry("model", "gamagat.models")
+MOST = {"classes": 100_000, "channels": 1_000}  # more is a slip of the pen, and would fill the memory
 BUNDLED = Path(__file__).with_name("bundled")  # weights that come with the package, as <name>.safetensors
 
 
@@ -37,23 +39,40 @@ def load_model(
     if is_program(spec):
         if weights is not None:
             raise ModelError(f"{spec} holds its own weights; give either the program or a name with weights")
-        return load_program(Path(spec))
+        return load_program(located(spec))
     with torch.random.fork_rng(devices=[]):
         # The random weights are about to be replaced: drawing them is nobody's business.
         net = build_model(spec, classes, channels)
-        file = Path(weights) if weights is not None else _bundled(spec)
+        file = located(weights) if weights is not None else _bundled(spec)
         if file is not None:
             net = _filled(net, spec, file)
-    return net.cpu().float().eval()
+    return _on_the_cpu(net, spec)
+
+
+def _on_the_cpu(net: nn.Module, spec: str) -> nn.Module:
+    try:
+        return net.cpu().float().eval()
+    except Exception as error:  # a network without values, or with tensors that are no plain numbers
+        raise ModelError(f"model {spec!r} cannot be used as fp32 on the CPU: {_first(error)}") from error
+
+
+def _first(error: BaseException) -> str:
+    """What happened, without the pages that torch may add."""
+    return f"{type(error).__name__}: {error}".splitlines()[0][:200]
 
 
 def _filled(net: nn.Module, spec: str, file: Path) -> nn.Module:
     """The network with the weights of the file, built anew where they are for other classes or channels."""
     state = read_state(file)
-    told, own = (sizes_told(tensors, net) for tensors in (state, net.state_dict()))
-    if told != own:
-        net = build_model(spec, told.get("classes"), told.get("channels"))
-    load_weights(net, state, file, spec, hint=lambda tensors: nearest(MODELS, tensors))
+    try:
+        told, own = (sizes_told(tensors, net) for tensors in (state, net.state_dict()))
+        if told != own:
+            net = build_model(spec, told.get("classes"), told.get("channels"))
+        load_weights(net, state, file, spec, hint=lambda tensors: nearest(MODELS, tensors))
+    except GamagatError:
+        raise
+    except Exception as error:  # networks from outside hold and load their weights as they like
+        raise CheckpointError(f"{file} cannot be put into model {spec!r}: {_first(error)}") from error
     return net
 
 
@@ -77,10 +96,27 @@ def _registered(name: str, options: Options, wanted: Options) -> nn.Module:
     front = "none" if "normalize" in known else options.get("normalize", "none")
     own = {key: value for key, value in options.items() if key != "normalize" or key in known}
     settings = MODELS.settings(name, **(filled | own))
+    _check_sizes(name, settings)
+    return normalized(_made(name, settings), front, settings.get("channels", 3))
+
+
+def _check_sizes(name: str, settings: Options) -> None:
     for key, value in settings.items():
-        if isinstance(value, int) and not isinstance(value, bool) and value < 1:
+        if not isinstance(value, int) or isinstance(value, bool):
+            continue
+        if value < 1:
             raise ConfigError(f"{key} of model {name!r} must be at least 1, got {value}")
-    return normalized(MODELS.make(name, **settings), front, settings.get("channels", 3))
+        if value > MOST.get(key, value):
+            raise ConfigError(f"{key} of model {name!r} must be at most {MOST[key]:,}, got {value:,}")
+
+
+def _made(name: str, settings: Options) -> nn.Module:
+    try:
+        return MODELS.make(name, **settings)
+    except GamagatError:
+        raise
+    except Exception as error:  # most often the memory does not suffice
+        raise ModelError(f"model {format_spec(name, settings)!r} cannot be made: {_first(error)}") from error
 
 
 def _bundled(spec: str) -> Path | None:

@@ -10,12 +10,23 @@ from gamagat.models.core import MODELS
 from gamagat.models.residual import MakeBlock, conv, pooled, stage
 from gamagat.pieces.types import Images, Scores
 
+DEEPEST = 1_000
+LARGEST = 100_000  # depth x width x width; about 5 GB of weights
+
 
 def _blocks(depth: int) -> int:
     """How many blocks each of the three stages has."""
     if depth < 10 or (depth - 4) % 6:
         raise ConfigError(f"the depth of a WideResNet must be 6n + 4 (10, 16, 28, 34, ...), got {depth}")
+    if depth > DEEPEST:
+        raise ConfigError(f"the depth of a WideResNet must be at most {DEEPEST:,}, got {depth:,}")
     return (depth - 4) // 6
+
+
+def _dropout(share: float) -> nn.Dropout:
+    if not 0 <= share <= 1:
+        raise ConfigError(f"the dropout of a WideResNet must lie between 0 and 1, got {share}")
+    return nn.Dropout(share)
 
 
 class Group(nn.Module):
@@ -40,7 +51,7 @@ class TradesBlock(nn.Module):
         self.bn1, self.conv1 = nn.BatchNorm2d(incoming), conv(incoming, outgoing, 3, stride)
         self.bn2, self.conv2 = nn.BatchNorm2d(outgoing), conv(outgoing, outgoing, 3)
         self.convShortcut = None if incoming == outgoing else conv(incoming, outgoing, 1, stride)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = _dropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:
         active = F.relu(self.bn1(x))
@@ -55,7 +66,7 @@ class GatBlock(nn.Module):
     def __init__(self, incoming: int, outgoing: int, stride: int, dropout: float) -> None:
         super().__init__()
         self.bn1, self.conv1 = nn.BatchNorm2d(incoming), conv(incoming, outgoing, 3, bias=True)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = _dropout(dropout)
         self.bn2, self.conv2 = nn.BatchNorm2d(outgoing), conv(outgoing, outgoing, 3, stride, bias=True)
         same = stride == 1 and incoming == outgoing
         self.shortcut = nn.Sequential(*([] if same else [conv(incoming, outgoing, 1, stride, bias=True)]))
@@ -70,6 +81,11 @@ class GatBlock(nn.Module):
 def _stages(make: MakeBlock, depth: int, width: int) -> list[nn.Sequential]:
     """The three stages, of 16, 32 and 64 channels times the width."""
     count = _blocks(depth)
+    if depth * width**2 > LARGEST:
+        raise ConfigError(
+            f"a WideResNet of depth {depth} and width {width:,} is too large: "
+            f"depth x width x width must be at most {LARGEST:,}"
+        )
     sizes = (16, 16 * width, 32 * width, 64 * width)
     return [stage(make, sizes[n], sizes[n + 1], count, stride) for n, stride in enumerate((1, 2, 2))]
 

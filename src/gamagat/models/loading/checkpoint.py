@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
 from gamagat.errors import CheckpointError
+from gamagat.models.loading.numbers import check_finite, check_plain
 
 State = dict[str, Tensor]
 
@@ -29,18 +29,20 @@ _CONTAINERS = (
     "params",
 )
 _WRAPPERS = ("module.", "_orig_mod.")  # data parallel training and torch.compile
+_DEEPEST = 20  # dictionaries in dictionaries; one that contains itself has no end
 _RESAVE = "load it where you trust it and save its state dict with safetensors.torch.save_file"
 
 
 def read_state(file: Path) -> State:
     """The named tensors in a safetensors or torch file, free of containers and wrappers."""
     head = _head(file)
-    if file.suffix == ".safetensors" or (head[8:9] == b"{" and not head.startswith(b"PK")):
+    if file.suffix == ".safetensors" or _is_safetensors(head):
         content: Any = _read_safetensors(file)
     else:
         content = _read_torch(file, head)
     state = _unwrapped(_tensors(content, file), file)
-    _check_finite(state, file)
+    check_plain(state, file)
+    check_finite(state, file)
     return state
 
 
@@ -57,17 +59,22 @@ def _head(file: Path) -> bytes:
         raise CheckpointError(f"{file} cannot be read: {error.strerror}") from None
     if not head:
         raise CheckpointError(f"{file} is empty; download or save it again")
-    if head.lstrip()[:1] == b"<":
+    if head.lstrip()[:1] == b"<" and not _is_safetensors(head):
         raise CheckpointError(f"{file} is a web page, not weights: the download failed; download it again")
     if head.startswith(b"version https://git-lfs"):
         raise CheckpointError(f"{file} is a Git LFS pointer, not weights; run: git lfs pull")
     return head
 
 
+def _is_safetensors(head: bytes) -> bool:
+    """Whether a header follows its own length, which may begin with any byte."""
+    return head[8:9] == b"{" and not head.startswith(b"PK")
+
+
 def _read_safetensors(file: Path) -> State:
     try:
         state: State = load_file(file)
-    except SafetensorError as error:
+    except Exception as error:
         raise CheckpointError(f"{file} is no safetensors file or is damaged ({error})") from None
     return state
 
@@ -96,7 +103,7 @@ def _check_archive(file: Path) -> None:
     try:
         with zipfile.ZipFile(file) as archive:
             inside = {name.partition("/")[2] for name in archive.namelist()}
-    except zipfile.BadZipFile:
+    except Exception:
         raise CheckpointError(f"{file} is damaged or cut short; download or save it again") from None
     if "constants.pkl" in inside or "models/model.json" in inside:
         raise CheckpointError(
@@ -116,22 +123,26 @@ def _refused(file: Path, reason: str = "") -> CheckpointError:
     )
 
 
-def _tensors(content: Any, file: Path) -> State:
-    """The dictionary of tensors, however deep in other dictionaries."""
+def _tensors(content: Any, file: Path, depth: int = 0) -> State:
+    """The dictionary of tensors, which may lie in other dictionaries."""
+    if depth > _DEEPEST:
+        raise CheckpointError(
+            f"{file} holds dictionaries inside each other without end, no named tensors; {_RESAVE}"
+        )
     if not isinstance(content, Mapping):
         raise CheckpointError(f"{file} holds a {type(content).__name__}, not named tensors; {_RESAVE}")
     inner = {key: value for key, value in content.items() if _may_hold_tensors(value)}
     state = {str(key): value for key, value in content.items() if isinstance(value, Tensor)}
     named = [inner[key] for key in _CONTAINERS if key in inner]
     if named:
-        return _tensors(named[0], file)
+        return _tensors(named[0], file, depth + 1)
     if state:
         return state
     if len(inner) == 1:
-        return _tensors(next(iter(inner.values())), file)
-    raise CheckpointError(
-        f"{file} holds no weights, only {', '.join(map(str, content)) or 'nothing'}; {_RESAVE}"
-    )
+        return _tensors(next(iter(inner.values())), file, depth + 1)
+    names = ", ".join(map(str, content)) or "nothing"
+    brief = names if len(names) <= 200 else f"{names[:200]}..."
+    raise CheckpointError(f"{file} holds no weights, only {brief}; {_RESAVE}")
 
 
 def _may_hold_tensors(value: Any) -> bool:
@@ -151,13 +162,3 @@ def _unwrapped(state: State, file: Path) -> State:
             )
         plain[name] = value
     return plain
-
-
-def _check_finite(state: State, file: Path) -> None:
-    bad = [
-        key for key, value in state.items() if value.is_floating_point() and not bool(value.isfinite().all())
-    ]
-    if bad:
-        raise CheckpointError(
-            f"{file} holds NaN or infinite numbers in {', '.join(bad[:3])}: training diverged"
-        )

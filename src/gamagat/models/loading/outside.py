@@ -41,7 +41,8 @@ def _current_folder_importable() -> Iterator[None]:
     try:
         yield
     finally:
-        sys.path.remove(here)
+        if here in sys.path:  # the code that was imported may have put its own order there
+            sys.path.remove(here)
 
 
 def _imported(spec: str, name: str, known: Sequence[str]) -> ModuleType:
@@ -55,7 +56,7 @@ def _imported(spec: str, name: str, known: Sequence[str]) -> ModuleType:
         raise ModelError(
             f"model {spec!r}: no module {name!r} in {Path.cwd()} or among the installed packages{hint}"
         ) from None
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise ModelError(f"importing {name!r} for model {spec!r} failed: {error!r}") from error
 
 
@@ -65,6 +66,8 @@ def _attribute(module: ModuleType, attribute: str) -> Any:
     except AttributeError:
         public = [name for name, value in vars(module).items() if callable(value) and name[0] != "_"]
         raise unknown(f"callable of {module.__name__!r}", attribute, public) from None
+    except (Exception, SystemExit) as error:  # a module may compute its attributes
+        raise ModelError(f"reading {attribute!r} of {module.__name__!r} failed: {error!r}") from error
 
 
 def _made(spec: str, target: Any) -> Any:
@@ -72,11 +75,11 @@ def _made(spec: str, target: Any) -> Any:
         return target
     try:
         inspect.signature(target).bind()
-    except (TypeError, ValueError):
+    except Exception:
         raise ModelError(f"{spec!r} must be callable without arguments, or an nn.Module") from None
     try:
         return target()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise ModelError(f"calling {spec!r} failed: {error!r}") from error
 
 
@@ -112,6 +115,8 @@ def from_library(library: str, rest: str, classes: int | None, channels: int | N
         raise ModelError(
             f"{library}:{name} needs {library}: {error}; run: pip install gamagat[{library}]"
         ) from None
-    except (ValueError, RuntimeError, TypeError) as error:
+    except ModelError:
+        raise
+    except Exception as error:
         raise ModelError(f"{library} cannot make {name!r}: {error}") from error
     return normalized(net, front, channels or 3)

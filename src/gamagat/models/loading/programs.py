@@ -4,7 +4,10 @@ Such a file is a program. What would run Python or native code while it is read 
 a stranger still computes whatever its author wrote.
 """
 
+import logging
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,6 +17,7 @@ from torch.export import ExportedProgram
 
 from gamagat.errors import ModelError
 from gamagat.models.loading.onnx_graph import load_onnx
+from gamagat.models.loading.paths import is_there
 from gamagat.models.loading.pt2_archive import checked_archive
 from gamagat.pieces.types import Images, Scores
 
@@ -21,8 +25,9 @@ _SUFFIXES = (".pt2", ".onnx", ".pt", ".pth", ".ts", ".safetensors")
 
 
 def is_program(spec: str) -> bool:
-    """Whether the spec is the path of a file rather than a name."""
-    return "=" not in spec and spec.lower().endswith(_SUFFIXES)
+    """Whether the spec is the path of a file rather than a name; options stand behind a colon."""
+    named = "=" in spec.partition(":")[2]
+    return spec.lower().endswith(_SUFFIXES) and (not named or is_there(spec))
 
 
 def load_program(file: Path) -> nn.Module:
@@ -41,8 +46,9 @@ def load_torchscript(file: Path) -> nn.Module:
         with warnings.catch_warnings():
             # torch asks to move to torch.export; the files that exist are no less readable for it.
             warnings.simplefilter("ignore", DeprecationWarning)
-            net: nn.Module = torch.jit.load(file, map_location="cpu")  # type: ignore[no-untyped-call]
-    except (RuntimeError, ValueError, OSError):
+            with file.open("rb") as stream:  # torch cannot open a name that is not valid Unicode
+                net: nn.Module = torch.jit.load(stream, map_location="cpu")  # type: ignore[no-untyped-call]
+    except Exception:
         raise ModelError(
             f"{file} is no TorchScript program; if it holds weights, name the network as the model "
             f"and give the file with --weights {file}"
@@ -54,15 +60,31 @@ def load_exported(file: Path) -> nn.Module:
     """A network saved with torch.export.save."""
     archive = checked_archive(file)
     try:
-        program = torch.export.load(archive)
+        with _silent_torch():
+            program = torch.export.load(archive)
     except Exception as error:
-        raise ModelError(f"{file} cannot be loaded as a torch.export program: {error}") from error
+        first = str(error).split(". ")[0]
+        raise ModelError(
+            f"{file} cannot be loaded as a torch.export program ({first}); "
+            "save it again with torch.export.save, or, if it holds weights, give it with --weights"
+        ) from error
     signature = program.graph_signature
     if len(signature.user_inputs) != 1 or len(signature.user_outputs) != 1:
         raise ModelError(f"{file} must take one batch of images and return logits, nothing else")
     if _is_training(program):
         raise ModelError(f"{file} was exported in training mode; call .eval() before torch.export.export")
     return ExportedNet(program, file)
+
+
+@contextmanager
+def _silent_torch() -> Iterator[None]:
+    """torch logs a traceback before it raises an error that says less."""
+    log = logging.getLogger("torch.export")
+    before, log.disabled = log.disabled, True
+    try:
+        yield
+    finally:
+        log.disabled = before
 
 
 def _is_training(program: ExportedProgram) -> bool:

@@ -38,6 +38,8 @@ def load_weights(net: nn.Module, state: State, file: Path, name: str, hint: Hint
     state = aligned(core, wanted)
     if classes := _other_classes(state, wanted):
         raise CheckpointError(f"{file} does not fit model {name!r}: {classes}")
+    if whole := _only_whole(state, wanted):
+        raise CheckpointError(f"{file} does not fit model {name!r}: {whole}")
     faults = _faults(state, wanted)
     wrong = next((key for key in statistics if not _has_statistic(net, key, statistics[key])), None)
     if wrong is not None:
@@ -143,6 +145,15 @@ def _other_classes(state: State, wanted: State) -> str | None:
         f"its weights tell {found} classes apart, the network is asked for {asked}; "
         f"use data of {found} classes or weights for {asked}"
     )
+
+
+def _only_whole(state: State, wanted: State) -> str | None:
+    """One clause, if names and shapes fit and yet some weights are whole numbers."""
+    odd = _odd(state, wanted)
+    if not odd or any(_lone_names(state, wanted)) or any(state[k].shape != wanted[k].shape for k in odd):
+        return None
+    kinds = [f"{key} is of {state[key].dtype}" for key in odd]
+    return f"{_few(kinds)}, should be floats; save the weights as they were before they were quantized"
 
 
 def classifier(state: State) -> str:
