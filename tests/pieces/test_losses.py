@@ -10,6 +10,7 @@ from gamagat.pieces.losses import (
     by_autograd,
     cross_entropy,
     guided,
+    log_odds,
     logit_margin,
     probability_margin,
     target_likelihood,
@@ -18,6 +19,7 @@ from gamagat.pieces.schedules import constant
 
 LOSSES = {
     "cross_entropy": cross_entropy,
+    "log_odds": log_odds,
     "logit_margin": logit_margin,
     "probability_margin": probability_margin,
     "guided margin": guided(probability_margin, constant(50.0)),

@@ -108,6 +108,15 @@ def _cross_entropy_slope(view: View) -> Slope:
     return Slope(parts.share - _one_hot(view.labels, parts.share), parts.log_wrong)
 
 
+def _log_odds(view: View) -> PerExample:
+    return without(view.logits, view.labels).logsumexp(1) - take(view.logits, view.labels)
+
+
+def _log_odds_slope(view: View) -> Slope:
+    direction = _cross_entropy_slope(view).direction
+    return Slope(direction, torch.zeros_like(direction[:, 0]))
+
+
 def _logit_margin(view: View) -> PerExample:
     return take(view.logits, rival(view)) - take(view.logits, view.labels)
 
@@ -150,7 +159,24 @@ def _drift_slope(view: View) -> Slope:
     return _pull(lead, now, view.labels)
 
 
+def _dlr(view: View) -> PerExample:
+    if view.logits.shape[1] < 3:
+        return _logit_margin(view)
+    top = view.logits.topk(3, dim=1).values
+    return _logit_margin(view) / (top[:, 0] - top[:, 2] + 1e-12)
+
+
+def _dlr_targeted(view: View) -> PerExample:
+    if view.logits.shape[1] < 4:
+        return _dlr(view)
+    top = view.logits.topk(4, dim=1).values
+    return _logit_margin(view) / (top[:, 0] - (top[:, 2] + top[:, 3]) / 2 + 1e-12)
+
+
 cross_entropy = Loss(_cross_entropy, _cross_entropy_slope)
+log_odds = Loss(
+    _log_odds, _log_odds_slope
+)  # rises and falls with the cross-entropy, but never rounds to zero
 logit_margin = Loss(_logit_margin, _logit_margin_slope)
 probability_margin = Loss(_probability_margin, _probability_margin_slope)
 target_likelihood = Loss(_target_likelihood, _target_likelihood_slope)  # minus the target's cross-entropy
@@ -179,6 +205,13 @@ def by_autograd(loss: Loss) -> Loss:
         return Slope(direction, torch.zeros_like(direction[:, 0]))
 
     return Loss(loss.value, slope, loss.guided)
+
+
+# The difference of logits ratio (Croce and Hein, 2020): the logit margin, free of the scale of the logits.
+# The second one has a target in view and looks at four classes; with fewer it is the first, and with two
+# classes, where there is no third logit to compare with, both are the plain margin.
+dlr = by_autograd(Loss(_dlr, _logit_margin_slope))
+dlr_targeted = by_autograd(Loss(_dlr_targeted, _logit_margin_slope))
 
 
 def _given(value: Scores | Labels | None, what: str) -> Scores:

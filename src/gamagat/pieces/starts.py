@@ -6,6 +6,7 @@ import torch
 
 from gamagat.pieces.noise import Noise
 from gamagat.pieces.threat import ThreatModel
+from gamagat.pieces.trees import lift
 from gamagat.pieces.types import Images
 
 Start = Callable[[Images, ThreatModel, Noise], Images]
@@ -24,6 +25,12 @@ def unclipped(start: Start) -> Start:
 def uniform(x: Images, threat: ThreatModel, noise: Noise) -> Images:
     """Anywhere in the ball."""
     return threat.project(threat.eps * threat.norm.anywhere(x, noise), x)
+
+
+def surface(x: Images, threat: ThreatModel, noise: Noise) -> Images:
+    """Anywhere in the ball, pushed out to its surface."""
+    point = threat.norm.anywhere(x, noise)
+    return threat.project(threat.eps * point / lift(threat.norm.size(point), x), x)
 
 
 def gaussian(scale: float) -> Start:

@@ -145,14 +145,15 @@ def class_count(exam: Exam) -> Iterator[Finding]:
 
 def too_few_for_dlr(exam: Exam) -> Iterator[Finding]:
     """The DLR loss compares the first logit with the third, targeted also with the fourth."""
-    targeted = [spec for spec in exam.case.attacks if spec.split(":")[0].lower() in ("apgd-t", "autoattack")]
-    dlr = targeted + [spec for spec in exam.case.attacks if "dlr" in spec.lower() and spec not in targeted]
+    names = ("apgd-t", "autoattack")
+    dlr = [spec for spec in exam.case.attacks if spec.split(":")[0].lower() in names or "dlr" in spec.lower()]
     if dlr and exam.classes < 4:
         yield Finding(
             "dlr-classes",
-            "stop" if targeted or exam.classes < 3 else "warn",
+            "warn",
             f"{listed(dlr)} is planned, and the network has {exam.classes} outputs.",
-            "The DLR loss divides by the lead over the third logit, its targeted form also over the fourth: "
-            "with fewer than four classes it is undefined or degenerate.",
-            "Use attacks with a margin or cross-entropy loss, such as gama-pgd or apgd-ce.",
+            "The DLR loss divides by the lead over the third logit, its targeted form also over the fourth; "
+            "with three classes the targeted form falls back to the untargeted, with two both fall back to "
+            "the plain logit margin.",
+            "Go on, or use attacks that need no third class, such as gama-pgd or apgd-ce.",
         )
