@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console, RenderableType
+from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from gamagat.engine.catalog import SHELVES, catalog
@@ -25,8 +23,8 @@ from gamagat.engine.ranks import Ranks
 from gamagat.engine.request import EvaluationRequest, prepare, run_at_budget
 from gamagat.engine.run import read_run
 from gamagat.engine.verify import verify_folder
-from gamagat.engine.watch import Onlooker
 from gamagat.errors import ConfigError, GamagatError
+from gamagat.reports.catalog import catalog_lines
 from gamagat.reports.comparison import (
     budget_json,
     budget_table,
@@ -37,6 +35,7 @@ from gamagat.reports.comparison import (
 )
 from gamagat.reports.findings import findings_view
 from gamagat.reports.tables import curve_lines, evaluation_table
+from gamagat.reports.terminal import console, fail, note, onlooker, show
 from gamagat.reports.verification import verification_lines
 from gamagat.version import __version__
 
@@ -85,7 +84,7 @@ def main() -> None:
     try:
         sys.exit(app(standalone_mode=False))
     except GamagatError as error:
-        _complain("[bold red]error:[/]", str(error))
+        fail(str(error))
         sys.exit(2)
     except (KeyboardInterrupt, typer.Abort):
         sys.exit(130)
@@ -96,7 +95,7 @@ def main() -> None:
     except Exception as error:
         if not isinstance(error, USAGE):
             raise
-        _complain("[bold red]error:[/]", f"{error.format_message()} See: gamagat --help")
+        fail(f"{error.format_message()} See: gamagat --help")
         sys.exit(2)
 
 
@@ -160,22 +159,22 @@ def evaluate(
     if not Ranks.here().first:
         prepared.run()
         return
-    console = _console()
+    screen = console()
     if not as_json:
         for name, value in prepared.facts().items():
-            console.print(f"[dim]{name:>9}[/]  {escape(value)}", highlight=False, soft_wrap=True)
+            screen.print(f"[dim]{name:>9}[/]  {escape(value)}", highlight=False, soft_wrap=True)
     _heed(prepared.check(), force)
-    with _onlooker() as onlooker:
-        result = prepared.run(onlooker)
+    with onlooker() as watching:
+        result = prepared.run(watching)
     if as_json:
         print(json.dumps(result.as_json()))
     else:
-        console.print(evaluation_table(result))
+        screen.print(evaluation_table(result))
         for line in curve_lines(result):
-            console.print(escape(line), highlight=False, soft_wrap=True)
+            screen.print(escape(line), highlight=False, soft_wrap=True)
     if result.stopped:
         again = "the same command goes on from here" if out else "with --out DIR it could go on from here"
-        _complain("[bold yellow]stopped:[/]", f"{result.stopped}; {again}")
+        note(f"stopped: {result.stopped}; {again}")
         raise typer.Exit(130 if result.stopped == INTERRUPTED else UNFINISHED)
 
 
@@ -200,7 +199,7 @@ def doctor(
     if as_json:
         print(json.dumps([asdict(finding) for finding in found]))
     else:
-        _console().print(findings_view(found))
+        console().print(findings_view(found))
     if any(finding.stops for finding in found):
         raise typer.Exit(1)
 
@@ -231,15 +230,15 @@ def compare(
             runs[0], weights, data, data_dir, split, n, norm, eps, _attacks(attack), seed=seed,
             batch_size=batch_size, device=device, out=out,
         )  # fmt: skip
-        with _onlooker() as onlooker:
-            run = run_at_budget(request, budget, onlooker)
-        _show(budget_json(run, budget), [budget_table(run, budget), cost_table(run)], as_json)
+        with onlooker() as watching:
+            run = run_at_budget(request, budget, watching)
+        show(budget_json(run, budget), [budget_table(run, budget), cost_table(run)], as_json)
         return
     if len(runs) != 2:
         raise ConfigError(f"compare takes two run folders, got {len(runs)}: {' '.join(runs)}")
     result = compare_runs(*(read_run(Path(folder)) for folder in runs))
     lines = [Text(line) for line in comparison_lines(result)]
-    _show(result.as_json(), [paired_table(result), *comparison_tables(result), *lines], as_json)
+    show(result.as_json(), [paired_table(result), *comparison_tables(result), *lines], as_json)
 
 
 @app.command()
@@ -252,7 +251,7 @@ def verify(
 ) -> None:
     """Make every claim of a run again; exit code 1 if one does not hold."""
     found = verify_folder(run, weights, data_dir, device)
-    _show(found.as_json(), [Text(line) for line in verification_lines(run, found)], as_json)
+    show(found.as_json(), [Text(line) for line in verification_lines(run, found)], as_json)
     if not found.sound:
         raise typer.Exit(1)
 
@@ -269,56 +268,8 @@ def list_(
     if as_json:
         print(json.dumps({name: [asdict(item) for item in items] for name, items in shelves.items()}))
         return
-    console = Console(soft_wrap=True, highlight=False)
-    for name, items in shelves.items():
-        console.print(f"[bold]{name}[/]")
-        for item in items:
-            console.print(f"  [cyan]{item.name}[/]  {escape(item.summary)}")
-            if item.options:
-                console.print(f"      [dim]{escape(_words(item.options))}[/]")
-            for preset, options in item.presets.items():
-                console.print(f"      [dim]on {preset}: {escape(_words(options))}[/]")
-
-
-def _words(options: dict[str, str]) -> str:
-    return " ".join(f"{key}={value}" for key, value in options.items())
-
-
-@contextmanager
-def _onlooker() -> Iterator[Onlooker]:
-    """A bar for each run on the terminal; only words when nobody looks."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[rate]}"),
-        TimeRemainingColumn(),
-    )
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not sys.stderr.isatty()) as bars:
-        task = bars.add_task("", rate="")
-
-        def progress(what: str, done: float, total: int) -> None:
-            if done == 0:
-                bars.reset(task, description=what, total=total)
-            speed = bars.tasks[0].finished_speed or bars.tasks[0].speed
-            bars.update(task, completed=done, rate=f"{speed:.0f} images/s" if speed else "")
-
-        yield Onlooker(progress, lambda words: _complain("[bold yellow]note:[/]", words))
-
-
-def _console() -> Console:
-    """Standard output, wide where it is no terminal."""
-    return Console(width=None if sys.stdout.isatty() else 120, highlight=False)
-
-
-def _show(content: Any, views: Sequence[RenderableType], as_json: bool) -> None:
-    """One JSON object, or all views one below the other."""
-    if as_json:
-        print(json.dumps(content))
-        return
-    for view in views:
-        _console().print(view)
+    for line in catalog_lines(shelves):
+        Console(soft_wrap=True, highlight=False).print(line)
 
 
 def _attacks(given: list[str] | None) -> tuple[str, ...]:
@@ -328,13 +279,10 @@ def _attacks(given: list[str] | None) -> tuple[str, ...]:
 def _heed(findings: Sequence[Finding], force: bool) -> None:
     """Say what the doctor found before an evaluation; what makes its numbers worthless ends it."""
     for finding in findings:
-        stops = finding.stops and not force
-        words = f"{finding.check}: {finding.seen} {finding.why} {finding.do}" + " (--force goes on)" * stops
-        _complain("[bold red]error:[/]" if stops else "[bold yellow]note:[/]", words)
+        words = f"{finding.check}: {finding.seen} {finding.why} {finding.do}"
+        if finding.stops and not force:
+            fail(f"{words} (--force goes on)")
+        else:
+            note(words)
     if any(finding.stops for finding in findings) and not force:
         raise typer.Exit(2)
-
-
-def _complain(what: str, words: str) -> None:
-    """One line on standard error."""
-    Console(stderr=True, soft_wrap=True).print(f"{what} {escape(words)}", highlight=False)
