@@ -4,6 +4,7 @@ import torch
 from torch import nn
 
 import gamagat
+from gamagat.engine.watch import Onlooker
 from gamagat.errors import ConfigError, DataError, ModelError
 from helpers import images_like, seeded, tiny_network
 
@@ -117,7 +118,8 @@ def test_the_doctor_looks_before_an_evaluation():
     model[1].forward = lambda logits: nn.functional.dropout(logits, 0.5, training=True)
     with pytest.raises(ModelError, match="non-determinism"):
         gamagat.evaluate(model, (images, labels), ["fgsm"], eps="4/255")
-    assert gamagat.evaluate(model, (images, labels), ["fgsm"], eps="4/255", force=True).n == 40
+    forced = gamagat.evaluate(model, (images, labels), ["fgsm"], eps="4/255", force=True, onlooker=Onlooker())
+    assert forced.n == 40
 
 
 class Root(nn.Module):
@@ -187,7 +189,7 @@ def test_networks_of_any_precision_are_evaluated(small_model, batch, kind):
     images, _ = batch
     model = small_model.to(kind)
     labels = model(images.to(kind)).argmax(1)
-    result = gamagat.evaluate(model, (images, labels), "fgsm", eps=0.05)
+    result = gamagat.evaluate(model, (images, labels), "fgsm", eps=0.05, onlooker=Onlooker())
     assert result.clean.percent == 100.0
     assert result.standing.percent < 100.0
 
@@ -242,3 +244,33 @@ def test_options_out_of_their_limits_are_named(small_model, options, message):
 def test_options_of_other_attacks_have_limits_too(small_model, name, options):
     with pytest.raises(ConfigError, match="must lie between"):
         gamagat.attack(name, small_model, eps=0.1, **options)
+
+
+def test_evaluate_takes_names_and_batches(small_model, batch):
+    images, labels = batch
+    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(images, labels), batch_size=5)
+    assert gamagat.evaluate(small_model, loader, "fgsm", eps=0.01).n == 12
+    digits = gamagat.load_model("digits-cnn")
+    assert gamagat.evaluate(digits, "digits", "fgsm").clean.percent > 99
+    with pytest.raises(DataError, match="data must be a data set or its name"):
+        gamagat.evaluate(small_model, 5, "fgsm", eps=0.01)
+
+
+def test_settings_may_be_part_of_the_name(small_model, batch):
+    tries = [
+        gamagat.attack("pgd:steps=3", small_model, eps=0.01)(*batch),
+        gamagat.attack("pgd", small_model, eps=0.01, steps=3)(*batch),
+    ]
+    assert torch.equal(*tries)
+
+
+def test_a_radius_beyond_the_pixels_is_refused(small_model):
+    with pytest.raises(ConfigError, match="8 levels are 8/255"):
+        gamagat.attack("pgd", small_model, eps=8)
+
+
+def test_what_the_doctor_notes_is_a_warning():
+    model, images = seeded(lambda: tiny_network(9)), images_like(40)
+    labels = model(images).argmax(1)
+    with pytest.warns(UserWarning, match="eps is 0.031"):
+        gamagat.evaluate(model, (images, labels), "fgsm", eps="0.031")

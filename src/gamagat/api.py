@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import torch
 from gamagat.attacks.combine import restarts as begin_again
 from gamagat.attacks.core import ATTACKS, Attack, Outcome
 from gamagat.attacks.network import Network
-from gamagat.data.core import Dataset, from_tensors
+from gamagat.data.core import Dataset, from_tensors, load_data
 from gamagat.engine.checks import check_batch_size, check_images, check_labels, check_model
 from gamagat.engine.doctor import Finding, examine
 from gamagat.engine.evaluate import Words
@@ -25,7 +26,7 @@ from gamagat.errors import ConfigError, DataError, ModelError
 from gamagat.pieces.noise import Noise
 from gamagat.pieces.threat import ThreatModel
 from gamagat.pieces.types import Images, Labels, Scores
-from gamagat.registry import read_value, write_value
+from gamagat.registry import parse_spec, read_value, write_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,21 +94,28 @@ def attack(
     """An attack by name on a network that takes images in [0, 1] and returns logits.
 
     `gamagat.attack("gama-pgd", model, eps="8/255")(images, labels)` returns adversarial images. `preset` is a
-    family of settings, such as "mnist"; `options` are those that `gamagat list attacks` shows.
+    family of settings, such as "mnist"; `options` are those that `gamagat list attacks` shows, also as part
+    of the name: "gama-pgd:steps=50".
     """
     if not callable(model):
         raise ConfigError(
             f"the model must be a torch module or a function of images, got {type(model).__name__}"
         )
     check_batch_size(batch_size)
+    name, said = parse_spec(name)
+    options = said | options
     times = read_value(write_value(restarts), int, "restarts")
     search = begin_again(ATTACKS.make(name, preset, **options), times)
     return ReadyAttack(search, model, read_threat(norm, eps), seed, batch_size)
 
 
+def _warn(words: str) -> None:
+    warnings.warn(words, stacklevel=4)
+
+
 def evaluate(
     model: Callable[[Images], Scores],
-    data: Dataset | tuple[Images, Labels],
+    data: Dataset | str | tuple[Images, Labels] | Iterable[tuple[Images, Labels]],
     attacks: str | Sequence[str] = ("gama-pgd",),
     *,
     eps: str | float | None = None,
@@ -116,18 +124,19 @@ def evaluate(
     seed: int = 0,
     batch_size: int | None = None,
     out: str | Path | None = None,
-    onlooker: Onlooker = Onlooker(),
+    onlooker: Onlooker = Onlooker(say=_warn),
     force: bool = False,
 ) -> Evaluation:
     """Clean accuracy, accuracy under each attack, and the worst case; the judge confirms every success.
 
+    `data` is a data set of gamagat's or its name, images and labels, or batches of them such as a DataLoader.
     With `out` the run is kept in that folder, and the same call goes on with it. The doctor looks first: what
     makes the numbers worthless is an error unless `force` is given, the rest is told to the onlooker.
     """
     check_batch_size(batch_size)
     attacks = [attacks] if isinstance(attacks, str) else list(attacks)
-    device = device_of(model) or (torch.device("cpu") if isinstance(data, Dataset) else data[0].device)
-    data = data if isinstance(data, Dataset) else _dataset(model, *data)
+    data = data if isinstance(data, Dataset) else _gathered(model, data)
+    device = device_of(model) or torch.device("cpu")
     threat, plan = read_threat(norm, eps, dict(data.eps)), plan_attacks(attacks, data.preset, restarts)
     given = eps if isinstance(eps, str) else None
     _heed(
@@ -156,6 +165,21 @@ def _heed(findings: list[Finding], onlooker: Onlooker, force: bool) -> None:
         if finding.stops and not force:
             raise ModelError(words)
         onlooker.say(words)
+
+
+def _gathered(model: Callable[[Images], Scores], data: Any) -> Dataset:
+    """A data set from its name, from tensors, or from batches of them."""
+    if isinstance(data, str):
+        return load_data(data)
+    try:
+        tensors = data if isinstance(data, tuple) else tuple(map(torch.cat, zip(*data, strict=True)))
+        images, labels = tensors
+    except (TypeError, ValueError, RuntimeError):
+        raise DataError(
+            "data must be a data set or its name, (images, labels), or batches of them, "
+            f"got {type(data).__name__}"
+        ) from None
+    return _dataset(model, images, labels)
 
 
 def _dataset(model: Callable[[Images], Scores], images: Images, labels: Labels) -> Dataset:

@@ -84,7 +84,8 @@ def main() -> None:
     try:
         sys.exit(app(standalone_mode=False))
     except GamagatError as error:
-        fail(str(error))
+        if Ranks.here().first:  # the others have the same to say
+            fail(str(error))
         sys.exit(2)
     except (KeyboardInterrupt, typer.Abort):
         sys.exit(130)
@@ -162,7 +163,7 @@ def evaluate(
     screen = console()
     if not as_json:
         for name, value in prepared.facts().items():
-            screen.print(f"[dim]{name:>9}[/]  {escape(value)}", highlight=False, soft_wrap=True)
+            screen.print(f"[dim]{name:>9}[/]  {escape(value)}", soft_wrap=not sys.stdout.isatty())
     _heed(prepared.check(), force)
     with onlooker() as watching:
         result = prepared.run(watching)
@@ -171,7 +172,7 @@ def evaluate(
     else:
         screen.print(evaluation_table(result))
         for line in curve_lines(result):
-            screen.print(escape(line), highlight=False, soft_wrap=True)
+            screen.print(escape(line), soft_wrap=not sys.stdout.isatty())
     if result.stopped:
         again = "the same command goes on from here" if out else "with --out DIR it could go on from here"
         note(f"stopped: {result.stopped}; {again}")

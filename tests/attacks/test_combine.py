@@ -50,7 +50,7 @@ def test_restarts_only_look_at_images_still_standing(small_model, batch):
         broken[: len(x) // 2] = 1 - broken[: len(x) // 2]
         return Outcome.untouched(broken)
 
-    outcome = restarts(attack, 3)(small_model, x, y, THREAT, noise_of(x))
+    outcome = restarts(attack, 3)(small_model, x, y, ThreatModel(LINF, 1.0), noise_of(x))
     assert sizes[0] == 12
     assert sizes == sorted(sizes, reverse=True)
     assert sizes[1] < 12

@@ -102,7 +102,7 @@ def test_a_training_network_is_evaluated_in_eval_mode_and_given_back_training():
     images = images_like(10)
     with torch.no_grad():
         labels = net[1](images).argmax(1)
-    result = gamagat.evaluate(net, (images, labels), ["fgsm"], eps=1e-6)
+    result = gamagat.evaluate(net, (images, labels), ["fgsm"], eps=1e-6, onlooker=Onlooker())
     assert result.clean.percent == 100.0
     assert net.training
 

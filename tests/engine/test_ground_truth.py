@@ -266,6 +266,6 @@ def test_an_evaluation_reports_the_true_robust_accuracy(problem):
     known = truth(problem)
     assert float(known.best.abs().min()) > 1e-4  # so that single precision decides as double does
     model, x, _ = build(problem)
-    result = gamagat.evaluate(model.float(), (x.float(), known.y), TARGETED, eps=problem.eps)
+    result = gamagat.evaluate(model.float().eval(), (x.float(), known.y), TARGETED, eps=problem.eps)
     assert result.clean.percent == 100.0
     assert result.standing.count == int(known.robust.sum())

@@ -163,10 +163,12 @@ def test_an_interrupted_run_tells_what_it_knows_and_goes_on(reference, tmp_path)
     part = small_run(tmp_path / "run", model=Interrupting())
     assert part.stopped == INTERRUPTED
     assert part.clean.of == 60
-    assert part.standing.of < 60
+    assert part.unfinished
     known = read_run(tmp_path / "run")
     (fgsm, *_) = part.attacks
     assert fgsm.standing.of == 60
+    assert part.as_json()["unfinished"] == f"{part.standing.of} of 60 images"
+    assert part.as_json()["n"] == part.standing.of
     # What is told of an unfinished attack is what the finished run says of the same images.
     settled = set(known.ids[known.settled(["gama-pgd#1"])].tolist())
     whole = read_run(reference)
@@ -300,3 +302,27 @@ def test_torchrun_starts_two_processes_that_report_once(tmp_path):
         check=True,
     )
     assert "holds: " in found.stdout
+
+
+class StoppedLate(Interrupting):
+    """Stopped in the last run of the last attack."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        self.calls += 1
+        if self.calls == self.last:
+            raise KeyboardInterrupt
+        return RowByRow.forward(self, images)
+
+    last = 10**9
+
+
+def test_the_finished_runs_of_an_unfinished_attack_are_told(tmp_path):
+    specs, whole = ("gama-pgd:steps=3,restarts=3",), StoppedLate()
+    expected = small_run(None, model=whole, specs=specs).attacks[0].curve
+    late = StoppedLate()
+    late.last = whole.calls - 1
+    part = small_run(tmp_path / "run", model=late, specs=specs)
+    assert part.unfinished
+    assert part.attacks[0].name == "gama-pgd:steps=3,restarts=3 (2 of 3 runs)"
+    assert part.attacks[0].standing.of == 60
+    assert part.attacks[0].curve == expected[:2]

@@ -44,7 +44,9 @@ class InTurn:
                 outcome.put(alive, news)
                 break
             outcome.put(alive, news.costing(forwards=1))
-            alive = alive[standing(model, news.images, y[alive])]
+            # An adversarial image outside the ball is no success: a minimum-norm attack may come nearer yet.
+            beyond = ~threat.contains(news.images, x[alive])
+            alive = alive[standing(model, news.images, y[alive]) | beyond]
             if len(alive) == 0:
                 break
         return outcome

@@ -90,7 +90,7 @@ def check_model(model: Model, images: Images, force: bool = False) -> int:
     if not force and _are_probabilities(logits):
         raise ModelError(
             "the network returns probabilities, not logits: every row is in [0, 1] and sums to 1; "
-            "take off its last softmax, or attacks see gradients that saturation has killed"
+            "take off its last softmax, or attacks see gradients that saturation has killed (--force goes on)"
         )
     return int(logits.shape[1])
 

@@ -17,7 +17,7 @@ class PlannedAttack:
 
     name: str
     spec: str
-    steps: int  # of each run
+    steps: int  # of each run, to tell how far it is
     runs: tuple[tuple[str, Attack], ...]
 
     def as_json(self) -> dict[str, Any]:
@@ -35,7 +35,8 @@ def plan_attack(
     settings = ATTACKS.settings(name, preset, **options)
     attack = restarts(ATTACKS[name].factory(**settings), times)
     spelled = format_spec(name, settings | {"restarts": times})
-    return PlannedAttack(spec, spelled, settings.get("steps", 1), tuple(entries(label or name, attack)))
+    passes = int(settings.get("steps") or settings.get("queries") or 1)
+    return PlannedAttack(spec, spelled, passes, tuple(entries(label or name, attack)))
 
 
 def plan_attacks(
@@ -65,4 +66,9 @@ def read_threat(norm: str, eps: str | float | None, usual: dict[str, float] | No
                 f"there is no usual eps for {geometry.name} on this data; say it, such as --eps 8/255"
             )
         return ThreatModel(geometry, (usual or {})[geometry.name])
-    return ThreatModel(geometry, read_number(eps, "eps") if isinstance(eps, str) else float(eps))
+    radius = read_number(eps, "eps") if isinstance(eps, str) else float(eps)
+    if geometry.name == "linf" and radius > 1:
+        raise ConfigError(
+            f"eps must be at most 1 in linf, where pixels lie in [0, 1], got {eps}; 8 levels are 8/255"
+        )
+    return ThreatModel(geometry, radius)

@@ -19,7 +19,7 @@ from gamagat.engine.results import Evaluation
 from gamagat.engine.run import Run, read_run
 from gamagat.engine.runtime import borrowed, choose_device, default_batch_size, fitted
 from gamagat.engine.watch import Onlooker
-from gamagat.models.core import load_model
+from gamagat.models.core import check_weights, load_model
 from gamagat.pieces.threat import ThreatModel
 
 
@@ -100,9 +100,9 @@ class Prepared:
             onlooker=onlooker,
             words=Words(
                 model=request.model,
-                weights=None if request.weights is None else str(request.weights),
+                weights=None if request.weights is None else str(request.weights.absolute()),
                 data=request.data,
-                data_dir=None if request.data_dir is None else str(request.data_dir),
+                data_dir=None if request.data_dir is None else str(request.data_dir.absolute()),
                 split=request.split,
                 eps=request.eps,
             ),
@@ -117,6 +117,8 @@ def prepare(request: EvaluationRequest) -> Prepared:
     check_batch_size(request.batch_size)
     device = Ranks.here().device(choose_device(request.device))
     plan_attacks(request.attacks, None, request.restarts)
+    if request.weights is None:
+        check_weights(request.model)
     data = load_data(request.data, request.split, request.data_dir).head(request.n)
     threat = read_threat(request.norm, request.eps, dict(data.eps))
     plan = plan_attacks(request.attacks, data.preset, request.restarts)

@@ -85,13 +85,18 @@ class Evaluation:
     seconds: float
     n: int = 0  # images in all; the shares are of those that are through
     stopped: str | None = None  # why it ended early
+    unfinished: bool = False
 
     def as_json(self) -> dict[str, Any]:
-        """The object that `gamagat evaluate --json` prints; accuracies in percent."""
+        """The object that `gamagat evaluate --json` prints; accuracies in percent.
+
+        Of an unfinished run, `n` is the number of images that are through, and `unfinished` says so.
+        """
+        left = {"unfinished": f"{self.standing.of} of {self.n} images"} if self.unfinished else {}
         return {
             "model": self.model,
             "data": self.data,
-            "n": self.n,
+            "n": self.standing.of if self.unfinished else self.n,
             "norm": self.norm,
             "eps": self.eps,
             "clean_accuracy": self.clean.known,
@@ -99,38 +104,50 @@ class Evaluation:
             "ci95": list(self.standing.ci95),
             "attacks": [attack.as_json() for attack in self.attacks],
             "seconds": self.seconds,
+            **left,
         }
 
 
 def summarize(run: Run) -> Evaluation:
-    """All numbers of a run, from its ledgers alone; if it is unfinished, of the images that are through."""
+    """All numbers of a run, from its ledgers alone; if it is unfinished, of what is through."""
     manifest, known = run.manifest, run.fooled(CLEAN) != NOT_RUN
-    everything = manifest.entries()
+    through = {attack["name"]: known_runs(run, attack["runs"]) for attack in manifest.attacks}
+    done = [name for runs in through.values() for name in runs]
+    unfinished = len(done) < len(manifest.entries()) or int(run.settled(done).sum()) < manifest.n
     return Evaluation(
         model=manifest.model,
         data=manifest.data,
         norm=manifest.norm,
         eps=manifest.eps,
         clean=_share(run.right(), known),
-        standing=_share(run.standing(everything), run.settled(everything)),
+        standing=_share(run.standing(done), run.settled(done)),
         attacks=tuple(
             _attack_result(run, attack["name"], attack["spec"], attack["runs"]) for attack in manifest.attacks
         ),
         seconds=sum(done.seconds for done in run.finished),
         n=manifest.n,
+        unfinished=unfinished,
     )
 
 
+def known_runs(run: Run, runs: list[str]) -> list[str]:
+    """The first runs of an attack, as many as are through with the most images."""
+    counts = [int(run.settled(runs[:many]).sum()) for many in range(1, len(runs) + 1)]
+    most = max(counts)
+    return runs[: max(many for many, count in enumerate(counts, start=1) if count == most)] if most else []
+
+
 def _attack_result(run: Run, name: str, spec: str, runs: list[str]) -> AttackResult:
-    settled = run.settled(runs)
+    known = known_runs(run, runs)
+    settled = run.settled(known) if known else np.zeros(len(run.ids), bool)
     count = max(1, int(settled.sum()))
     return AttackResult(
-        name=name,
+        name=name if len(known) == len(runs) else f"{name} ({len(known)} of {len(runs)} runs)",
         spec=spec,
-        standing=_share(run.standing(runs), settled),
-        curve=tuple(_share(run.standing(runs[:many]), settled).percent for many in range(1, len(runs) + 1)),
-        forwards=sum(int(run.table(entry)["forwards"][settled].sum()) for entry in runs) / count,
-        backwards=sum(int(run.table(entry)["backwards"][settled].sum()) for entry in runs) / count,
+        standing=_share(run.standing(known), settled),
+        curve=tuple(_share(run.standing(known[:many]), settled).percent for many in range(1, len(known) + 1)),
+        forwards=sum(int(run.table(entry)["forwards"][settled].sum()) for entry in known) / count,
+        backwards=sum(int(run.table(entry)["backwards"][settled].sum()) for entry in known) / count,
         seconds=sum(done.seconds for done in run.finished if done.entry in runs),
     )
 

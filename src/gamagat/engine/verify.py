@@ -16,7 +16,7 @@ from gamagat.data.core import Dataset, load_data
 from gamagat.engine.ledger import Ledger, Verdict, digest_of
 from gamagat.engine.manifest import data_hash, weights_hash
 from gamagat.engine.rejudge import Second, judge_again
-from gamagat.engine.results import Share, summarize
+from gamagat.engine.results import Share, known_runs, summarize
 from gamagat.engine.run import NOT_RUN, Run, ledger_files, read_run
 from gamagat.engine.runtime import borrowed, choose_device, default_batch_size, fitted
 from gamagat.errors import RunError
@@ -32,6 +32,7 @@ class Verification:
     problems: list[str] = field(default_factory=list)
     verdicts: int = 0  # in the ledgers, clean ones included
     images: int = 0  # adversarial images read back and judged again
+    of: int = 0  # images of the run
     near_ties: int = 0  # verdicts that another rounding may turn
     standing: Share | None = None
     eight_bit: Share | None = None  # standing when the images are rounded to 8 bits within the ball
@@ -79,12 +80,13 @@ def verify(folder: Path, model: Model, data: Dataset, device: torch.device) -> V
     second = Second(network, data, device, _threat(run))
     with borrowed(model):
         fallen = judge_again(run, second)
-    everything = manifest.entries()
+    everything = [name for _, runs in manifest.runs() for name in known_runs(run, runs)]
     settled, standing = run.settled(everything), run.standing(everything)
     return Verification(
         problems=problems + second.problems,
         verdicts=sum(int((run.fooled(entry) != NOT_RUN).sum()) for entry in run.entries),
         images=second.images,
+        of=manifest.n,
         near_ties=second.near_ties,
         standing=Share(int((standing & settled).sum()), int(settled.sum())),
         eight_bit=Share(int((run.right() & ~fallen & settled).sum()), int(settled.sum())),

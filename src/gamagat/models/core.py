@@ -22,7 +22,7 @@ from gamagat.models.loading.weights import load_weights, sizes_told
 from gamagat.models.normalize import Normalize, Normalized, normalized
 from gamagat.registry import Options, Registry, format_spec, parse_spec
 
-__all__ = ["MODELS", "Normalize", "Normalized", "build_model", "load_model"]
+__all__ = ["MODELS", "Normalize", "Normalized", "build_model", "check_weights", "load_model"]
 
 MODELS: Registry[nn.Module] = Registry("model", "gamagat.models")
 MOST = {"classes": 100_000, "channels": 1_000}  # more is a slip of the pen, and would fill the memory
@@ -117,6 +117,12 @@ def _made(name: str, settings: Options) -> nn.Module:
         raise
     except Exception as error:  # most often the memory does not suffice
         raise ModelError(f"model {format_spec(name, settings)!r} cannot be made: {_first(error)}") from error
+
+
+def check_weights(spec: str) -> None:
+    """Refuse a network that would need a file of weights, before anything else is looked for."""
+    if not is_program(spec) and spec.partition(":")[0] in MODELS:
+        _bundled(spec)
 
 
 def _bundled(spec: str) -> Path | None:

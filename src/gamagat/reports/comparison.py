@@ -40,6 +40,7 @@ def comparison_lines(result: Comparison) -> list[str]:
         f"A - B = {pair.points:+.2f} points on {pair.images} images, "
         f"95 % interval {low:+.2f} to {high:+.2f} (Tango's score interval)",
         f"exact McNemar p = {pair.p_value:.3g}: {_verdict(pair)}",
+        *_doubt(pair),
         *(f"note: {clause}" for clause in result.notes),
     ]
 
@@ -88,6 +89,14 @@ def _verdict(pair: Pair) -> str:
         return "the two stand on equally many images, and no number of images is known to tell them apart"
     told = "the two are told apart" if pair.p_value <= 0.05 else "the two are not told apart"
     return f"{told} at the 5 % level; at these rates {pair.needed} images do so with 80 % power"
+
+
+def _doubt(pair: Pair) -> list[str]:
+    """A word where interval and test disagree, as they may close to the level."""
+    low, high = pair.ci95
+    if (low > 0 or high < 0) == (pair.p_value <= 0.05):
+        return []
+    return ["(the interval leaves zero out only without the exact test's caution: this is a close call)"]
 
 
 def _accuracy_table(title: str, *more: str) -> Table:

@@ -20,6 +20,11 @@ def evaluation_table(result: Evaluation) -> Table:
     for attack in result.attacks:
         costs = (f"{attack.forwards:.1f}", f"{attack.backwards:.1f}", f"{attack.seconds:.1f}")
         table.add_row(escape(attack.name), *_accuracy(attack.standing), *costs)
+    if result.unfinished:
+        table.caption = (
+            f"unfinished: {result.standing.of} of {result.n} images are through with every run shown"
+        )
+        table.caption_justify = "left"
     table.add_section()
     table.add_row("worst case", *_accuracy(result.standing), "", "", f"{result.seconds:.1f}", style="bold")
     return table
@@ -35,5 +40,7 @@ def curve_lines(result: Evaluation) -> list[str]:
 
 
 def _accuracy(share: Share) -> tuple[str, str]:
+    if share.of == 0:
+        return "-", "-"
     low, high = share.ci95
     return f"{share.percent:.2f}", f"{low:.2f} - {high:.2f}"

@@ -21,8 +21,13 @@ def verification_lines(folder: Path, found: Verification) -> list[str]:
         f"{folder} holds: {found.verdicts} verdicts, {found.images} adversarial images judged again",
         f"  worst case {_words(found.standing)}",
         f"  with the images rounded to 8 bits within the ball {_words(found.eight_bit)}",
+        *(["  unfinished: not all images are through with every run"] if _short(found) else []),
         *([f"  {found.near_ties} predictions are near ties"] if found.near_ties else []),
     ]
+
+
+def _short(found: Verification) -> bool:
+    return found.standing is not None and found.standing.of < found.of
 
 
 def _words(share: Share | None) -> str:

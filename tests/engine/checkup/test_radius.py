@@ -40,7 +40,7 @@ def test_a_plain_radius_is_fine(eps, usual):
 @pytest.mark.parametrize(
     ("norm", "eps", "severity", "words"),
     [
-        ("linf", "8", "stop", "pixels lie in [0, 1]"),
+        ("linf", "1", "stop", "pixels lie in [0, 1]"),
         ("linf", "0.3", "warn", "the usual radius there is 0.0313725"),
         ("linf", "0.00012", "warn", "less than half a grey level"),
         ("l2", "128", "stop", "plain grey is at most 27.7 away"),

@@ -1,0 +1,189 @@
+"""FAB, the fast adaptive boundary attack (Croce and Hein, 2020): the smallest perturbation that fools.
+
+It walks along the boundary between two classes, drawn back to the image all the time. What it returns may lie
+outside the threat model: then this is the nearest adversarial image it has seen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import torch
+
+from gamagat.attacks.combine import each_target
+from gamagat.attacks.core import ATTACKS, HUGE, Attack, Outcome, check_options
+from gamagat.attacks.network import Network, predict
+from gamagat.errors import ConfigError
+from gamagat.pieces.hyperplane import Plane, nearest_boundary, step_onto
+from gamagat.pieces.noise import Noise
+from gamagat.pieces.starts import Start, at_image, surface
+from gamagat.pieces.threat import ThreatModel
+from gamagat.pieces.trees import join, lift, pick
+from gamagat.pieces.types import Counts, Images, Labels, Mask, Model, PerExample
+
+
+class Walk(NamedTuple):
+    """A batch on its way: a tree with one row per image, so that any image can leave at any step."""
+
+    place: Labels  # where in the caller's batch the image was
+    x: Images
+    y: Labels
+    target: Labels | None
+    point: Images
+    best: Images  # the nearest adversarial image so far; x where there is none
+    size: PerExample  # its distance from x; infinite where there is none
+    fell: Counts  # the step at which one was first seen inside the threat model, or -1
+    step: Counts
+    backwards: Counts
+
+    def seen(self, images: Images, fooled: Mask, threat: ThreatModel) -> Walk:
+        """Remember the images that fool and are nearer than all before."""
+        size = threat.distance(images, self.x)
+        nearer = fooled & (size < self.size)
+        inside = fooled & (self.fell < 0) & threat.contains(images, self.x)
+        return self._replace(
+            best=torch.where(lift(nearer, images), images, self.best),
+            size=torch.where(nearer, size, self.size),
+            fell=torch.where(inside, self.step, self.fell),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class BoundaryAttack:
+    """Project onto the linearised boundary, from the iterate and from the image, and go in between.
+
+    With a target only its boundary counts, without one the nearest of all. With `stop` an image leaves as
+    soon as it is fooled inside the threat model; else it takes all steps, looking for a nearer one.
+    """
+
+    steps: int
+    alpha_max: float = 0.1
+    eta: float = 1.05
+    beta: float = 0.9
+    stop: bool = False
+    start: Start = at_image
+
+    def __post_init__(self) -> None:
+        if self.steps < 1:
+            raise ConfigError(f"an attack needs at least one step, got steps={self.steps}")
+        check_options(
+            alpha_max=(self.alpha_max, 0.0, 1.0), eta=(self.eta, 1.0, HUGE), beta=(self.beta, 0.0, 1.0)
+        )
+
+    def __call__(
+        self,
+        model: Model,
+        x: Images,
+        y: Labels,
+        threat: ThreatModel,
+        noise: Noise,
+        target: Labels | None = None,
+    ) -> Outcome:
+        outcome = Outcome.untouched(x)
+        width = model.width if isinstance(model, Network) else max(1, len(x))
+
+        def enter(first: int, count: int) -> Walk:
+            places = torch.arange(first, min(first + count, len(x)), device=x.device)
+            aim = None if target is None else target[places]
+            return self.begin(model, places, x[places], y[places], threat, noise[places], aim)
+
+        walk, entered = enter(0, width), width
+        while len(walk.y):
+            leave = self._done(walk)
+            if bool(leave.any()):
+                outcome.put(*_news(pick(walk, leave), threat))
+                walk = pick(walk, ~leave)
+                room = width - len(walk.y)
+                if entered < len(x) and room >= max(1, width // 8):
+                    walk, entered = join(walk, enter(entered, room)), entered + room
+                continue  # an image may be done before its first step
+            walk = self.advance(model, walk, threat)
+        return outcome
+
+    def begin(
+        self,
+        model: Model,
+        places: Labels,
+        x: Images,
+        y: Labels,
+        threat: ThreatModel,
+        noise: Noise,
+        target: Labels | None,
+    ) -> Walk:
+        """Every image at its start; one that is misclassified as it is has its answer already."""
+        point = (x + self.start(x, threat, noise)).clamp(threat.low, threat.high)
+        none = torch.zeros_like(places)
+        nowhere = torch.full_like(threat.distance(x, x), float("inf"))
+        walk = Walk(places, x, y, target, point, x, nowhere, none - 1, none, none)
+        return walk.seen(x, fools(model, x, y), threat)
+
+    def advance(self, model: Model, walk: Walk, threat: ThreatModel) -> Walk:
+        """One step for every image, a look at where it led, and a step back for those that fool."""
+        plane, passes = nearest_boundary(model, walk.point, walk.y, walk.target, threat.norm)
+        point = self.between(walk, plane, threat)
+        walk = walk._replace(step=walk.step + 1, backwards=walk.backwards + passes)
+        fooled = fools(model, point, walk.y)
+        back = (walk.x + self.beta * (point - walk.x)).clamp(threat.low, threat.high)
+        return walk.seen(point, fooled, threat)._replace(point=torch.where(lift(fooled, point), back, point))
+
+    def between(self, walk: Walk, plane: Plane, threat: ThreatModel) -> Images:
+        """A little past the plane, between the projections of the iterate and of the image."""
+        ours, theirs = step_onto(plane, walk.point, threat), step_onto(plane, walk.x, threat)
+        far, further = threat.norm.size(ours), threat.norm.size(theirs)
+        # On the plane and not yet fooled, an iterate would stay for good; the image's way takes it across.
+        share = torch.where(far > 0, far / (far + further), 1.0)
+        alpha = lift(share.clamp_max(self.alpha_max), ours)
+        point = (1 - alpha) * (walk.point + self.eta * ours) + alpha * (walk.x + self.eta * theirs)
+        return point.clamp(threat.low, threat.high)
+
+    def _done(self, walk: Walk) -> Mask:
+        return (walk.step == self.steps) | (walk.size == 0) | ((walk.fell >= 0) & self.stop)
+
+
+def _news(walk: Walk, threat: ThreatModel) -> tuple[Labels, Outcome]:
+    """Where the images were and what became of them; the last try, inside the ball, where none was found."""
+    last = (walk.x + threat.project(walk.point - walk.x, walk.x)).clamp(threat.low, threat.high)
+    images = torch.where(lift(walk.size.isfinite(), last), walk.best, last)
+    # One look at the image itself; each step is one linearisation and one look.
+    return walk.place, Outcome(images, walk.fell, 1 + 2 * walk.step, walk.backwards)
+
+
+@torch.no_grad()
+def fools(model: Model, images: Images, y: Labels) -> Mask:
+    """Which images are misclassified, in the eyes of the judge where there is one."""
+    # A nearest adversarial image lies next to the boundary, where precision decides.
+    return model.confirms(images, y) if isinstance(model, Network) else predict(model, images) != y
+
+
+def halfway(x: Images, threat: ThreatModel, noise: Noise) -> Images:
+    """Anywhere on the surface of the ball of half the size."""
+    return surface(x, replace(threat, eps=threat.eps / 2), noise)
+
+
+@ATTACKS.register("fab")
+def fab(
+    steps: int = 100,
+    alpha_max: float = 0.1,
+    eta: float = 1.05,
+    beta: float = 0.9,
+    stop: bool = False,
+    random_start: bool = False,
+) -> Attack:
+    """FAB: the smallest perturbation that fools, by projections onto the nearest linearised boundary."""
+    return BoundaryAttack(steps, alpha_max, eta, beta, stop, halfway if random_start else at_image)
+
+
+@ATTACKS.register("fab-t")
+def fab_t(
+    top: int = 9,
+    steps: int = 100,
+    alpha_max: float = 0.1,
+    eta: float = 1.05,
+    beta: float = 0.9,
+    stop: bool = False,
+    random_start: bool = False,
+) -> Attack:
+    """FAB on the boundary with each of the likeliest wrong classes in turn: one gradient a step."""
+    start = halfway if random_start else at_image
+    return each_target(BoundaryAttack(steps, alpha_max, eta, beta, stop, start), top)

@@ -1,0 +1,116 @@
+"""Hyperplanes in the space of images: a network's boundaries, linearised, and the shortest way onto them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+
+from gamagat.errors import ModelError
+from gamagat.pieces.gradients import logits_of
+from gamagat.pieces.losses import take
+from gamagat.pieces.threat import Norm, ThreatModel
+from gamagat.pieces.trees import lift
+from gamagat.pieces.types import Images, Labels, Mask, Model, PerExample, Scores
+
+
+class Plane(NamedTuple):
+    """For every image, the points where value + normal . (point - anchor) is zero."""
+
+    normal: Images
+    anchor: Images
+    value: PerExample
+
+    def at(self, points: Images) -> PerExample:
+        """The linear function that the plane is the zero of."""
+        # Measured from the anchor, where it is exact: a difference of two large sums would not be.
+        return self.value + (self.normal * (points - self.anchor)).flatten(1).sum(1)
+
+
+def distance_to(plane: Plane, norm: Norm) -> PerExample:
+    """How far the anchor is from the plane, whatever the pixel range; not finite where there is no plane."""
+    # The dual norm: what a linear function gains along a perturbation of size one, at most.
+    dual = (plane.normal * norm.steepest(plane.normal)).flatten(1).sum(1)
+    return plane.value.abs() / dual
+
+
+def step_onto(plane: Plane, points: Images, threat: ThreatModel) -> Images:
+    """The smallest perturbation that takes these points onto the plane within the pixel range.
+
+    Where the range does not reach the plane: the one that ends in the corner nearest to it.
+    """
+    value = plane.at(points)
+    towards = -plane.normal * lift(value.sign(), points)
+    # The way of least size follows the steepest direction, where every pixel stops at the end of its range.
+    speed = threat.norm.steepest(towards).abs()
+    room = torch.where(towards > 0, threat.high - points, points - threat.low)
+    length = _length(towards.abs().flatten(1), speed.flatten(1), room.flatten(1), value.abs())
+    length = lift(length, points)
+    return towards.sign() * torch.where(length.isfinite(), torch.minimum(length * speed, room), room)
+
+
+def _length(gain: Scores, speed: Scores, room: Scores, gap: PerExample) -> PerExample:
+    """The l with sum_i gain_i * min(l * speed_i, room_i) = gap, a row for each image; infinite if none.
+
+    The sum is concave and piecewise linear, bending where a pixel comes to its end. In the order of these
+    ends each piece is solved by itself, and the first solution that lies on its own piece is the one.
+    """
+    ends, order = torch.where(speed > 0, room / speed, 0.0).sort(dim=1)
+    stopped = (gain * room).gather(1, order)
+    running = (gain * speed).gather(1, order)
+    before = stopped.cumsum(1) - stopped
+    # Summed from the back: the last pieces would drown in the rounding of a difference.
+    pace = running.flip(1).cumsum(1).flip(1)
+    length = (gap[:, None] - before) / pace
+    fits = length <= ends
+    first = length.gather(1, fits.int().argmax(1, keepdim=True)).squeeze(1)
+    return torch.where(fits.any(1), first, float("inf"))
+
+
+def nearest_boundary(
+    model: Model, images: Images, y: Labels, target: Labels | None, norm: Norm
+) -> tuple[Plane, int]:
+    """The linearised boundary with the target, or else with the nearest class, and the backward passes."""
+    images = images.detach().requires_grad_()
+    with torch.enable_grad():
+        logits = logits_of(model, images)
+    if not logits.requires_grad:
+        raise ModelError(
+            "the network cuts the gradient between its input and its logits (no_grad, detach or numpy "
+            "inside); only attacks without gradients can judge it"
+        )
+    rivals = _others(logits, y) if target is None else [target]
+    # Where no class has a gradient there is no plane: a zero normal, which nothing moves along.
+    nearest = Plane(torch.zeros_like(images), images.detach(), images.new_zeros(len(images)))
+    least = torch.full_like(nearest.value, float("inf"))
+    # One class at a time, and only the nearest is kept: all gradients together may not fit into memory.
+    for number, rival in enumerate(rivals, start=1):
+        plane = _boundary(logits, images, y, rival, keep=number < len(rivals))
+        distance = distance_to(plane, norm)
+        nearest = _choose(distance < least, plane, nearest)  # not smaller where the gradient is zero
+        least = torch.fmin(distance, least)
+    return nearest, len(rivals)
+
+
+def _others(logits: Scores, y: Labels) -> list[Labels]:
+    """All wrong classes, one of each image at a time."""
+    classes = logits.shape[1]
+    return [(y + ahead) % classes for ahead in range(1, classes)]
+
+
+def _boundary(logits: Scores, images: Images, y: Labels, rival: Labels, keep: bool) -> Plane:
+    """Where the tangents of two logits cross; `keep` the graph for another pass."""
+    classes = logits.shape[1]
+    seed = (F.one_hot(rival, classes) - F.one_hot(y, classes)).to(logits)
+    (normal,) = torch.autograd.grad(
+        logits, images, seed, retain_graph=keep, allow_unused=True, materialize_grads=True
+    )
+    value = (take(logits, rival) - take(logits, y)).detach().to(images.dtype)
+    return Plane(torch.nan_to_num(normal, nan=0.0, posinf=0.0, neginf=0.0), images.detach(), value)
+
+
+def _choose(first: Mask, one: Plane, other: Plane) -> Plane:
+    """One plane for the images of a mask, the other for the rest; both have the same anchor."""
+    normal = torch.where(lift(first, one.normal), one.normal, other.normal)
+    return Plane(normal, one.anchor, torch.where(first, one.value, other.value))
