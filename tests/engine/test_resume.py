@@ -275,7 +275,8 @@ def test_the_command_stopped_by_a_signal_goes_on_where_it_was(tmp_path):
     words = [sys.executable, "-m", "gamagat", "evaluate", "digits-cnn", "--n", "64", "--batch-size", "8"]
     words += ["--attack", "gama-pgd:steps=300", "--restarts", "20", "--out", str(tmp_path / "run"), "--json"]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    while not list((tmp_path / "run").glob("ledger-0.sqlite")):
+    patience = time.monotonic() + 60
+    while not list((tmp_path / "run").glob("ledger-0.sqlite")) and time.monotonic() < patience:
         time.sleep(0.1)
     time.sleep(1.0)
     process.send_signal(signal.SIGINT)
