@@ -73,10 +73,12 @@ def rows(folder: Path) -> list[tuple[Any, ...]]:
     return sorted(found)
 
 
-def as_rank(rank: int, count: int, port: int, folder: Path, batch_size: int) -> None:
+def as_rank(
+    rank: int, count: int, port: int, folder: Path, batch_size: int, seconds: float | None = None
+) -> None:
     """Be one of several processes."""
     os.environ.update(RANK=str(rank), WORLD_SIZE=str(count), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
-    small_run(folder, batch_size)
+    small_run(folder, batch_size, max_seconds=seconds)
 
 
 def spawn(target: Any, *arguments: Any) -> BaseProcess:

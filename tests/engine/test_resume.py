@@ -147,6 +147,18 @@ def test_a_run_begun_by_two_processes_is_ended_by_one(reference, tmp_path):
     assert rows(tmp_path / "run") == rows(reference)
 
 
+def test_a_process_whose_time_is_over_leaves_the_others_whole(reference, tmp_path):
+    port = free_port()
+    limits = (None, 0.0)
+    group = [spawn(as_rank, rank, 2, port, tmp_path / "run", 7, limits[rank]) for rank in range(2)]
+    for process in group:
+        process.join(60)
+        assert process.exitcode == 0
+    assert json.loads((tmp_path / "run" / "result.json").read_text())["unfinished"]
+    small_run(tmp_path / "run")
+    assert rows(tmp_path / "run") == rows(reference)
+
+
 class Interrupting(RowByRow):
     """A network during whose fiftieth pass somebody presses Ctrl-C."""
 
@@ -176,6 +188,22 @@ def test_an_interrupted_run_tells_what_it_knows_and_goes_on(reference, tmp_path)
     assert known.standing(["gama-pgd#1"])[known.settled(["gama-pgd#1"])].sum() == left.sum()
     small_run(tmp_path / "run")
     assert rows(tmp_path / "run") == rows(reference)
+
+
+def test_a_killed_run_claims_nothing_that_an_earlier_stop_said(tmp_path):
+    small_run(tmp_path / "run", model=Interrupting())
+    assert (tmp_path / "run" / "result.json").exists()
+
+    class Dying(Interrupting):
+        def forward(self, images: Tensor) -> Tensor:
+            try:
+                return super().forward(images)
+            except KeyboardInterrupt:
+                raise SystemExit from None
+
+    with pytest.raises(SystemExit):
+        small_run(tmp_path / "run", model=Dying())
+    assert not (tmp_path / "run" / "result.json").exists()
 
 
 def test_time_that_is_over_ends_a_run_in_order(reference, tmp_path):

@@ -20,7 +20,7 @@ from gamagat.engine.manifest import Manifest, circumstances, data_hash, weights_
 from gamagat.engine.plan import PlannedAttack
 from gamagat.engine.ranks import Ranks, ranks
 from gamagat.engine.results import Evaluation, summarize
-from gamagat.engine.run import read_run
+from gamagat.engine.run import RESULT, read_run
 from gamagat.engine.runtime import borrowed, fitted
 from gamagat.engine.watch import Onlooker
 from gamagat.engine.work import Arena, Work
@@ -28,7 +28,7 @@ from gamagat.errors import ConfigError, RunError
 from gamagat.pieces.threat import ThreatModel
 from gamagat.pieces.types import Model
 
-INTERRUPTED = "it was interrupted"
+INTERRUPTED, TIME_OVER = "it was interrupted", "the time that was given is over"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +70,13 @@ def evaluate(
         check_door(arena.model, data, device, force)
         manifest = _agreed(folder, group, _manifest(arena, plan, words, group, weights_hash(model)))
         stopped = _carry_out(arena, plan, folder, manifest, group)
-        if not stopped:
-            group.wait()
-        result = replace(summarize(read_run(folder)), stopped=stopped)
+        if stopped != INTERRUPTED:
+            group.wait()  # a process whose time is over is waited for as well
+        result = summarize(read_run(folder))
+        if result.unfinished:
+            result = replace(result, stopped=stopped or TIME_OVER)  # if not ours, another process's
         if group.first:
-            write_json(folder / "result.json", result.as_json())
+            write_json(folder / RESULT, result.as_json())
     return result
 
 
@@ -145,6 +147,10 @@ def _carry_out(
 ) -> str | None:
     """Do what is not yet done; why it stopped before the end, if it did."""
     work = Work.resume(arena, read_run(folder), manifest, group)
+    if group.first:
+        (folder / RESULT).unlink(
+            missing_ok=True
+        )  # what an earlier stop said will not be true of more verdicts
     group.wait()  # all have read before anyone writes
     try:
         with Ledger(folder / f"ledger-{group.rank}.sqlite", True, manifest.fingerprint()) as ledger:
@@ -157,5 +163,5 @@ def _carry_out(
     except KeyboardInterrupt:
         return INTERRUPTED
     except OutOfTime:
-        return "the time that was given is over"
+        return TIME_OVER
     return None

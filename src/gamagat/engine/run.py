@@ -15,6 +15,7 @@ from gamagat.engine.manifest import Manifest
 from gamagat.errors import RunError
 
 NOT_RUN = -1
+RESULT = "result.json"  # the numbers of a run as they were reported
 Table = NDArray[Any]  # rows of VERDICTS
 
 

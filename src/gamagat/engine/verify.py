@@ -17,7 +17,7 @@ from gamagat.engine.ledger import Ledger, Verdict, digest_of
 from gamagat.engine.manifest import data_hash, weights_hash
 from gamagat.engine.rejudge import Second, judge_again
 from gamagat.engine.results import Share, known_runs, summarize
-from gamagat.engine.run import NOT_RUN, Run, ledger_files, read_run
+from gamagat.engine.run import NOT_RUN, RESULT, Run, ledger_files, read_run
 from gamagat.engine.runtime import borrowed, choose_device, default_batch_size, fitted
 from gamagat.errors import RunError
 from gamagat.models.core import load_model
@@ -138,7 +138,7 @@ def _coverage(run: Run) -> Iterator[str]:
 
 def _claims(run: Run) -> Iterator[str]:
     """The numbers that were reported against those of the ledgers."""
-    path = run.folder / "result.json"
+    path = run.folder / RESULT
     try:
         claimed = json.loads(path.read_text())
     except FileNotFoundError:
