@@ -1,7 +1,8 @@
 """Guided adversarial attacks and training for image classifiers."""
 
 from gamagat.api import ReadyAttack, attack, evaluate
-from gamagat.attacks.core import ATTACKS, Attack, IterativeAttack, Outcome
+from gamagat.attacks.core import ATTACKS, Attack, IterativeAttack
+from gamagat.attacks.outcome import Outcome
 from gamagat.data.core import DATASETS, Dataset, load_data
 from gamagat.engine.compare import compare_runs
 from gamagat.engine.results import Evaluation

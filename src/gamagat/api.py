@@ -11,8 +11,9 @@ from typing import Any
 import torch
 
 from gamagat.attacks.combine import restarts as begin_again
-from gamagat.attacks.core import ATTACKS, Attack, Outcome
+from gamagat.attacks.core import ATTACKS, Attack
 from gamagat.attacks.network import Network
+from gamagat.attacks.outcome import Outcome
 from gamagat.data.core import Dataset, from_tensors, load_data
 from gamagat.engine.checks import check_batch_size, check_images, check_labels, check_model
 from gamagat.engine.doctor import Finding, examine

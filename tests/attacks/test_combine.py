@@ -12,7 +12,8 @@ from gamagat.attacks.combine import (
     restarts,
     standing,
 )
-from gamagat.attacks.core import ATTACKS, Outcome
+from gamagat.attacks.core import ATTACKS
+from gamagat.attacks.outcome import Outcome
 from gamagat.errors import ConfigError
 from gamagat.pieces.noise import Noise
 from gamagat.pieces.threat import LINF, ThreatModel

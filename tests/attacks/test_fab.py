@@ -7,8 +7,9 @@ import torch
 from torch import Tensor, nn
 
 from gamagat.attacks.combine import entries
-from gamagat.attacks.core import ATTACKS, Outcome
+from gamagat.attacks.core import ATTACKS
 from gamagat.attacks.network import Network
+from gamagat.attacks.outcome import Outcome
 from gamagat.errors import ConfigError
 from gamagat.pieces.noise import Noise
 from gamagat.pieces.threat import L2, LINF, ThreatModel

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import torch
 
-from gamagat.attacks.core import Attack, Outcome
+from gamagat.attacks.core import Attack
+from gamagat.attacks.outcome import Outcome
 from gamagat.errors import ConfigError
 from gamagat.pieces.gradients import logits_of
 from gamagat.pieces.losses import without

@@ -8,7 +8,9 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
 
+from gamagat.attacks.lanes import News, in_lanes
 from gamagat.attacks.network import Network
+from gamagat.attacks.outcome import Outcome
 from gamagat.errors import ConfigError
 from gamagat.pieces.gradients import Gradient, backprop, logits_of
 from gamagat.pieces.losses import Loss, View
@@ -17,36 +19,11 @@ from gamagat.pieces.rules import Iterate, Rule, State
 from gamagat.pieces.schedules import Timetable
 from gamagat.pieces.starts import Start
 from gamagat.pieces.threat import ThreatModel
-from gamagat.pieces.trees import join, lift, pick
+from gamagat.pieces.trees import lift, pick
 from gamagat.pieces.types import Counts, Images, Labels, Mask, Model, Scores
 from gamagat.registry import Registry
 
 ATTACKS: Registry[Attack] = Registry("attack", "gamagat.attacks")
-
-
-class Outcome(NamedTuple):
-    """What an attack made of a batch and what that cost; whether an image is fooled is the judge's to say."""
-
-    images: Images
-    step: Counts  # how many steps were taken when the attack saw the image fall; -1: it never did
-    forwards: Counts
-    backwards: Counts
-
-    @classmethod
-    def untouched(cls, x: Images) -> Outcome:
-        """The images as they came, at no cost."""
-        none = torch.zeros(len(x), dtype=torch.int64, device=x.device)
-        return cls(x.clone(), none - 1, none.clone(), none.clone())
-
-    def put(self, places: Labels, news: Outcome) -> None:
-        """Write the news of the images at these places; costs add up."""
-        self.images[places], self.step[places] = news.images, news.step
-        self.forwards[places] += news.forwards
-        self.backwards[places] += news.backwards
-
-    def costing(self, forwards: int) -> Outcome:
-        """The same outcome after so many more forward passes of every image."""
-        return self._replace(forwards=self.forwards + forwards)
 
 
 @runtime_checkable
@@ -131,28 +108,21 @@ class IterativeAttack:
         noise: Noise,
         target: Labels | None = None,
     ) -> Outcome:
-        outcome, times = Outcome.untouched(x), Timetable(self.steps, x)
-        width = model.width if isinstance(model, Network) else len(x)
+        times = Timetable(self.steps, x)
 
-        def enter(first: int, count: int) -> Walk:
-            places = torch.arange(first, min(first + count, len(x)), device=x.device)
+        def enter(places: Labels) -> Walk:
             aim = None if target is None else target[places]
             return self.begin(model, places, x[places], y[places], threat, noise[places], aim)
 
-        walk, entered = enter(0, width), width
-        while len(walk.y):
+        def step(walk: Walk) -> tuple[Walk, News | None]:
             moved, fooled = self.advance(model, walk, threat, times)
             fell, moved = self._confirmed(model, walk, moved, fooled & self.stop, threat)
             leave = fell | (moved.step == self.steps)
-            if bool(leave.any()):
-                outcome.put(*self._news(walk, moved, leave, fell, threat))
-                moved = pick(moved, ~leave)
-                room = width - len(moved.y)
-                # Newcomers cost a forward pass of their own, so they come in groups.
-                if entered < len(x) and room >= max(1, width // 8):
-                    moved, entered = join(moved, enter(entered, room)), entered + room
-            walk = moved
-        return outcome
+            if not bool(leave.any()):
+                return moved, None
+            return pick(moved, ~leave), self._news(walk, moved, leave, fell, threat)
+
+        return in_lanes(model, x, enter, step)
 
     def _confirmed(
         self, model: Model, walk: Walk, moved: Walk, fell: Mask, threat: ThreatModel
@@ -198,9 +168,7 @@ class IterativeAttack:
         delta, state = self.rule.next(here, walk.state, threat)
         return walk._replace(delta=delta, state=state, step=walk.step + 1), logits.argmax(1) != walk.y
 
-    def _news(
-        self, before: Walk, after: Walk, leave: Mask, fell: Mask, threat: ThreatModel
-    ) -> tuple[Labels, Outcome]:
+    def _news(self, before: Walk, after: Walk, leave: Mask, fell: Mask, threat: ThreatModel) -> News:
         """Where the leaving images were and what became of them: the iterate that fooled, or the last one."""
         fell = fell[leave]
         before, after = pick(before, leave), pick(after, leave)

@@ -12,14 +12,16 @@ from typing import NamedTuple
 import torch
 
 from gamagat.attacks.combine import each_target
-from gamagat.attacks.core import ATTACKS, HUGE, Attack, Outcome, check_options
+from gamagat.attacks.core import ATTACKS, HUGE, Attack, check_options
+from gamagat.attacks.lanes import News, in_lanes
 from gamagat.attacks.network import Network, predict
+from gamagat.attacks.outcome import Outcome
 from gamagat.errors import ConfigError
 from gamagat.pieces.hyperplane import Plane, nearest_boundary, step_onto
 from gamagat.pieces.noise import Noise
 from gamagat.pieces.starts import Start, at_image, surface
 from gamagat.pieces.threat import ThreatModel
-from gamagat.pieces.trees import join, lift, pick
+from gamagat.pieces.trees import lift, pick
 from gamagat.pieces.types import Counts, Images, Labels, Mask, Model, PerExample
 
 
@@ -80,26 +82,17 @@ class BoundaryAttack:
         noise: Noise,
         target: Labels | None = None,
     ) -> Outcome:
-        outcome = Outcome.untouched(x)
-        width = model.width if isinstance(model, Network) else max(1, len(x))
-
-        def enter(first: int, count: int) -> Walk:
-            places = torch.arange(first, min(first + count, len(x)), device=x.device)
+        def enter(places: Labels) -> Walk:
             aim = None if target is None else target[places]
             return self.begin(model, places, x[places], y[places], threat, noise[places], aim)
 
-        walk, entered = enter(0, width), width
-        while len(walk.y):
-            leave = self._done(walk)
+        def step(walk: Walk) -> tuple[Walk, News | None]:
+            leave = self._done(walk)  # an image may be done before its first step
             if bool(leave.any()):
-                outcome.put(*_news(pick(walk, leave), threat))
-                walk = pick(walk, ~leave)
-                room = width - len(walk.y)
-                if entered < len(x) and room >= max(1, width // 8):
-                    walk, entered = join(walk, enter(entered, room)), entered + room
-                continue  # an image may be done before its first step
-            walk = self.advance(model, walk, threat)
-        return outcome
+                return pick(walk, ~leave), _news(pick(walk, leave), threat)
+            return self.advance(model, walk, threat), None
+
+        return in_lanes(model, x, enter, step)
 
     def begin(
         self,
@@ -141,7 +134,7 @@ class BoundaryAttack:
         return (walk.step == self.steps) | (walk.size == 0) | ((walk.fell >= 0) & self.stop)
 
 
-def _news(walk: Walk, threat: ThreatModel) -> tuple[Labels, Outcome]:
+def _news(walk: Walk, threat: ThreatModel) -> News:
     """Where the images were and what became of them; the last try, inside the ball, where none was found."""
     last = (walk.x + threat.project(walk.point - walk.x, walk.x)).clamp(threat.low, threat.high)
     images = torch.where(lift(walk.size.isfinite(), last), walk.best, last)

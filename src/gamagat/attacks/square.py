@@ -10,13 +10,15 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from gamagat.attacks.core import ATTACKS, HUGE, TINY, Attack, Outcome, check_options
+from gamagat.attacks.core import ATTACKS, HUGE, TINY, Attack, check_options
+from gamagat.attacks.lanes import News, in_lanes
 from gamagat.attacks.network import Network
+from gamagat.attacks.outcome import Outcome
 from gamagat.pieces.gradients import logits_of
 from gamagat.pieces.losses import take, without
 from gamagat.pieces.noise import Noise
 from gamagat.pieces.threat import ThreatModel
-from gamagat.pieces.trees import join, lift, pick
+from gamagat.pieces.trees import lift, pick
 from gamagat.pieces.types import Counts, Images, Labels, Mask, Model, PerExample, Scores
 
 HALVED_AFTER = (10, 50, 200, 500, 1000, 2000, 4000, 6000, 8000)  # proposals, whatever the budget
@@ -193,28 +195,22 @@ class SquareAttack:
         noise: Noise,
         target: Labels | None = None,
     ) -> Outcome:
-        outcome, search = Outcome.untouched(x), SEARCHES[threat.norm.name]
+        search = SEARCHES[threat.norm.name]
         side = sides(search, self.p, x)
-        width = model.width if isinstance(model, Network) else len(x)
 
-        def enter(first: int, count: int) -> Walk:
-            places = torch.arange(first, min(first + count, len(x)), device=x.device)
+        def enter(places: Labels) -> Walk:
             aim = None if target is None else target[places]
             return begin(search, places, x[places], y[places], aim, threat, noise[places])
 
-        walk, entered = enter(0, width), width
-        while len(walk.y):
+        def step(walk: Walk) -> tuple[Walk, News | None]:
             walk, fell = ask(model, walk, threat)
-            leave = fell | (walk.asked == self.queries)
+            leave, news = fell | (walk.asked == self.queries), None
             if bool(leave.any()):
-                outcome.put(*_news(pick(walk, leave), fell[leave], threat))
+                news = _news(pick(walk, leave), fell[leave], threat)
                 walk = pick(walk, ~leave)
-            walk = propose(search, walk, side, threat)
-            room = width - len(walk.y)
-            # A newcomer's start is its first query: it joins at no extra pass.
-            if room and entered < len(x):
-                walk, entered = join(walk, enter(entered, room)), entered + room
-        return outcome
+            return propose(search, walk, side, threat), news
+
+        return in_lanes(model, x, enter, step)
 
 
 def begin(
@@ -260,7 +256,7 @@ def _image(x: Images, delta: Images, threat: ThreatModel) -> Images:
     return (x + delta).clamp(threat.low, threat.high)
 
 
-def _news(walk: Walk, fell: Mask, threat: ThreatModel) -> tuple[Labels, Outcome]:
+def _news(walk: Walk, fell: Mask, threat: ThreatModel) -> News:
     """Where the leaving images were and what became of them: the trial that fooled, or the best one."""
     delta = torch.where(lift(fell, walk.x), walk.trial, walk.delta)
     step = torch.where(fell, walk.asked - 1, -1)

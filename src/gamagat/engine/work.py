@@ -11,8 +11,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gamagat.attacks.core import Attack, Outcome
+from gamagat.attacks.core import Attack
 from gamagat.attacks.network import Network, is_memory
+from gamagat.attacks.outcome import Outcome
 from gamagat.data.core import Dataset
 from gamagat.engine.codec import encode
 from gamagat.engine.judge import judge, predict
