@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from gamagat.attacks.combine import restarts as begin_again
-from gamagat.attacks.core import ATTACKS, Attack
+from gamagat.attacks.core import ATTACKS, Attack, check_norm
 from gamagat.attacks.network import Network
 from gamagat.attacks.outcome import Outcome
 from gamagat.data.core import Dataset, from_tensors, load_data
@@ -107,7 +107,9 @@ def attack(
     options = said | options
     times = read_value(write_value(restarts), int, "restarts")
     search = begin_again(ATTACKS.make(name, preset, **options), times)
-    return ReadyAttack(search, model, read_threat(norm, eps), seed, batch_size)
+    threat = read_threat(norm, eps)
+    check_norm(name, threat.norm)
+    return ReadyAttack(search, model, threat, seed, batch_size)
 
 
 def _warn(words: str) -> None:
@@ -138,7 +140,8 @@ def evaluate(
     attacks = [attacks] if isinstance(attacks, str) else list(attacks)
     data = data if isinstance(data, Dataset) else _gathered(model, data)
     device = device_of(model) or torch.device("cpu")
-    threat, plan = read_threat(norm, eps, dict(data.eps)), plan_attacks(attacks, data.preset, restarts)
+    threat = read_threat(norm, eps, dict(data.eps))
+    plan = plan_attacks(attacks, data.preset, restarts, threat.norm)
     given = eps if isinstance(eps, str) else None
     _heed(
         examine(model, data, device=device, threat=threat, attacks=attacks, quick=True, eps_given=given),

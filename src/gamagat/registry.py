@@ -11,7 +11,7 @@ import inspect
 import pkgutil
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from importlib.metadata import entry_points
@@ -25,10 +25,11 @@ Options = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Entry(Generic[T]):
-    """One registered factory and the settings it prefers for some families of data."""
+    """One registered factory, the settings it prefers for some families of data, and what it is."""
 
     factory: Callable[..., T]
     presets: Mapping[str, Options] = field(default_factory=dict)
+    tags: frozenset[str] = frozenset()
 
     @property
     def summary(self) -> str:
@@ -52,14 +53,14 @@ class Registry(Generic[T]):
         self._loaded = False
 
     def register(
-        self, name: str, presets: Mapping[str, Options] | None = None
+        self, name: str, presets: Mapping[str, Options] | None = None, tags: Iterable[str] = ()
     ) -> Callable[[Callable[..., T]], Callable[..., T]]:
         """Add the decorated factory under `name`; `presets` holds its settings for families of data."""
 
         def add(factory: Callable[..., T]) -> Callable[..., T]:
             if name in self._entries:
                 raise ConfigError(f"{self.kind} {name!r} is registered twice")
-            self._entries[name] = Entry(factory, presets or {})
+            self._entries[name] = Entry(factory, presets or {}, frozenset(tags))
             return factory
 
         return add

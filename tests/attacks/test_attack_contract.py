@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from gamagat.attacks.combine import standing
-from gamagat.attacks.core import ATTACKS, Attack
+from gamagat.attacks.core import ATTACKS, L2_ONLY, MINIMUM_NORM, Attack
 from gamagat.attacks.network import Network
 from gamagat.pieces.noise import Noise
 from gamagat.pieces.threat import L2, LINF, ThreatModel
@@ -15,8 +15,25 @@ from helpers import images_like, seeded, tiny_network
 
 THREATS = {"linf": ThreatModel(LINF, 0.05), "l2": ThreatModel(L2, 0.5)}
 
+
+def norms_of(name: str) -> list[str]:
+    """The norms an attack is made for, the usual one first."""
+    return ["l2"] if L2_ONLY in ATTACKS[name].tags else list(THREATS)
+
+
+def usual(name: str) -> ThreatModel:
+    return THREATS[norms_of(name)[0]]
+
+
 every_attack = pytest.mark.parametrize("name", ATTACKS.names())
-every_norm = pytest.mark.parametrize("threat", THREATS.values(), ids=THREATS.keys())
+every_attack_and_norm = pytest.mark.parametrize(
+    ("name", "threat"),
+    [
+        pytest.param(name, THREATS[norm], id=f"{name}-{norm}")
+        for name in ATTACKS.names()
+        for norm in norms_of(name)
+    ],
+)
 
 
 def short(name: str, **options: Any) -> Attack:
@@ -24,19 +41,14 @@ def short(name: str, **options: Any) -> Attack:
     defaults = ATTACKS[name].defaults()
     few = {"steps": 6} if defaults.get("steps", 0) > 6 else {}
     few |= {"queries": 300} if "queries" in defaults else {}
+    few |= {"samples": 8, "rate": 0.2} if "samples" in defaults else {}
     return ATTACKS.make(name, **few | {key: value for key, value in options.items() if key in defaults})
-
-
-MINIMUM_NORM = (
-    "fab",
-    "fab-t",
-)  # look for the nearest boundary, also beyond eps; the judge looks at the distance
 
 
 def allowed(name: str, model: nn.Module, images: Tensor, x: Tensor, y: Tensor, threat: ThreatModel) -> Tensor:
     """Which images an attack may return: inside the threat model, or adversarial further out."""
     inside = threat.contains(images, x)
-    if name not in MINIMUM_NORM:
+    if MINIMUM_NORM not in ATTACKS[name].tags:
         return inside
     return inside | (ThreatModel(threat.norm, 1e6).contains(images, x) & ~standing(model, images, y))
 
@@ -45,8 +57,7 @@ def noise_for(images: Tensor, seed: int = 0) -> Noise:
     return Noise.for_images(torch.arange(len(images)), seed)
 
 
-@every_norm
-@every_attack
+@every_attack_and_norm
 @pytest.mark.parametrize("as_published", [False, True])
 def test_stays_inside_the_threat_model(name, threat, as_published, small_model, batch):
     x, y = batch
@@ -56,8 +67,7 @@ def test_stays_inside_the_threat_model(name, threat, as_published, small_model, 
     assert allowed(name, small_model, outcome.images, x, y, threat).all()
 
 
-@every_norm
-@every_attack
+@every_attack_and_norm
 def test_finds_what_there_is_to_find(name, threat, small_model, batch):
     x, y = batch
     wide = ThreatModel(threat.norm, 20 * threat.eps)
@@ -73,7 +83,7 @@ def test_leaves_no_trace_on_the_caller(name, small_model, batch):
     modes = [module.training for module in small_model.modules()]
     wanted = [parameter.requires_grad for parameter in small_model.parameters()]
     random_state = torch.get_rng_state()
-    short(name)(small_model, x, y, THREATS["linf"], noise_for(x))
+    short(name)(small_model, x, y, usual(name), noise_for(x))
     assert torch.equal(x, x_before)
     assert not x.requires_grad
     assert all(torch.equal(value, weights[key]) for key, value in small_model.state_dict().items())
@@ -89,12 +99,11 @@ def test_works_where_gradients_are_switched_off(name, small_model, batch):
     x, y = batch
     attack = short(name)
     with torch.no_grad():
-        silent = attack(small_model, x, y, THREATS["linf"], noise_for(x))
-    assert torch.equal(silent.images, attack(small_model, x, y, THREATS["linf"], noise_for(x)).images)
+        silent = attack(small_model, x, y, usual(name), noise_for(x))
+    assert torch.equal(silent.images, attack(small_model, x, y, usual(name), noise_for(x)).images)
 
 
-@every_norm
-@every_attack
+@every_attack_and_norm
 def test_the_same_noise_gives_the_same_images_in_any_order_and_any_batch(name, threat, batch, small_model):
     x, y = batch
     model = small_model.double()  # in double precision the size of a batch does not change the sums visibly
@@ -115,8 +124,8 @@ def test_the_same_noise_gives_the_same_images_in_any_order_and_any_batch(name, t
 def test_any_number_of_classes_and_channels(name, classes, channels):
     model, x = seeded(lambda: tiny_network(classes, channels)), images_like(3, channels)
     y = model(x).argmax(1).detach()
-    outcome = short(name)(model, x, y, THREATS["linf"], noise_for(x))
-    assert allowed(name, model, outcome.images, x, y, THREATS["linf"]).all()
+    outcome = short(name)(model, x, y, usual(name), noise_for(x))
+    assert allowed(name, model, outcome.images, x, y, usual(name)).all()
 
 
 @every_attack
@@ -131,7 +140,7 @@ def test_counts_every_pass_through_the_network(name, small_model, batch):
             images.register_hook(lambda grad: seen.update(backwards=seen["backwards"] + len(grad)))
         return logits
 
-    outcome = short(name)(spy, x, y, THREATS["linf"], noise_for(x))
+    outcome = short(name)(spy, x, y, usual(name), noise_for(x))
     assert int(outcome.forwards.sum()) == seen["forwards"]
     assert int(outcome.backwards.sum()) == seen["backwards"]
 
@@ -154,6 +163,7 @@ SHORT_OF_OPTIMUM = {
     ("r-fgsm", "l2"): 0.3,
     # Adam scales every pixel by itself, so in L2 it walks along the sign, not along the gradient.
     ("gama-adam", "l2"): 0.75,
+    ("spsa", "l2"): 0.75,
     # Windows of at least 3 x 3 are coarse on images of 4 x 4.
     ("square", "l2"): 0.5,
     # Where no boundary can be reached, the last try is a corner of the pixels drawn into the ball.
@@ -162,8 +172,7 @@ SHORT_OF_OPTIMUM = {
 }
 
 
-@every_norm
-@every_attack
+@every_attack_and_norm
 def test_reaches_the_closed_form_optimum_on_a_linear_model(name, threat):
     model, x = Linear(), torch.full((3, 3, 4, 4), 0.5)
     y = torch.zeros(3, dtype=torch.int64)
@@ -187,8 +196,8 @@ def test_a_narrow_network_is_refilled_and_nothing_changes(name, width, small_mod
         return model(images)
 
     attack, noise = short(name), noise_for(x)
-    wide = attack(Network(model, 12), x, y, THREATS["linf"], noise)
-    slim = attack(Network(narrow, width), x, y, THREATS["linf"], noise)
+    wide = attack(Network(model, 12), x, y, usual(name), noise)
+    slim = attack(Network(narrow, width), x, y, usual(name), noise)
     assert max(sizes) <= width
     for field in ("images", "step", "forwards", "backwards"):
         assert torch.allclose(getattr(slim, field), getattr(wide, field), atol=1e-9)

@@ -12,18 +12,21 @@ from gamagat.attacks.lanes import News, in_lanes
 from gamagat.attacks.network import Network
 from gamagat.attacks.outcome import Outcome
 from gamagat.errors import ConfigError
-from gamagat.pieces.gradients import Gradient, backprop, logits_of
+from gamagat.pieces.gradients import Gradient, Objective, backprop, logits_of
 from gamagat.pieces.losses import Loss, View
 from gamagat.pieces.noise import Noise
 from gamagat.pieces.rules import Iterate, Rule, State
 from gamagat.pieces.schedules import Timetable
 from gamagat.pieces.starts import Start
-from gamagat.pieces.threat import ThreatModel
+from gamagat.pieces.threat import L2, Norm, ThreatModel
 from gamagat.pieces.trees import lift, pick
 from gamagat.pieces.types import Counts, Images, Labels, Mask, Model, Scores
 from gamagat.registry import Registry
 
 ATTACKS: Registry[Attack] = Registry("attack", "gamagat.attacks")
+
+# What an attack may be: one that looks for the nearest adversarial image, also beyond eps; one for L2 alone.
+MINIMUM_NORM, L2_ONLY = "minimum-norm", "l2-only"
 
 
 @runtime_checkable
@@ -46,6 +49,12 @@ def check_options(**limits: tuple[float, float, float]) -> None:
     for name, (value, least, most) in limits.items():
         if not least <= value <= most:
             raise ConfigError(f"{name} must lie between {least:g} and {most:g}, got {value:g}")
+
+
+def check_norm(name: str, norm: Norm) -> None:
+    """Refuse an attack that does not know the norm."""
+    if L2_ONLY in ATTACKS[name].tags and norm is not L2:
+        raise ConfigError(f"{name} attacks in l2 alone, got {norm.name}; use --norm l2 or another attack")
 
 
 TINY, HUGE = 1e-12, 1e12  # limits of numbers that must be positive and stay finite in float32
@@ -72,6 +81,7 @@ class Walk(NamedTuple):
     y: Labels
     target: Labels | None
     reference: Scores | None
+    keys: Labels  # of the random numbers of the image's next step
     delta: Images
     state: State
     step: Counts
@@ -150,7 +160,8 @@ class IterativeAttack:
         with torch.no_grad():
             reference = logits_of(model, self.guide(x, delta)) if self.loss.guided else None
         none = torch.zeros_like(places)
-        return Walk(places, x, y, target, reference, delta, self.rule.init(x), none, none.clone())
+        keys = noise.keys.to(x.device)
+        return Walk(places, x, y, target, reference, keys, delta, self.rule.init(x), none, none.clone())
 
     def advance(self, model: Model, walk: Walk, threat: ThreatModel, times: Timetable) -> tuple[Walk, Mask]:
         """One step for every image, and which of them were fooled before it."""
@@ -161,12 +172,17 @@ class IterativeAttack:
         def view(logits: Scores) -> View:
             return View(logits, walk.y, at, walk.target, walk.reference)
 
-        logits, grad = self.gradient.read(
-            model, walk.x + walk.delta, lambda logits: self.loss.slope(view(logits))
+        objective = Objective(
+            lambda logits: self.loss.value(view(logits)), lambda logits: self.loss.slope(view(logits))
         )
-        here = Iterate(walk.x, walk.delta, grad, self.loss.value(view(logits)), walk.step, at)
+        noise = Noise(walk.keys)
+        if self.gradient.random:
+            noise = noise.fold(0)  # images are at different steps, so each carries its own keys along
+        logits, grad = self.gradient.read(model, walk.x + walk.delta, objective, noise)
+        here = Iterate(walk.x, walk.delta, grad, objective.value(logits), walk.step, at)
         delta, state = self.rule.next(here, walk.state, threat)
-        return walk._replace(delta=delta, state=state, step=walk.step + 1), logits.argmax(1) != walk.y
+        walk = walk._replace(delta=delta, state=state, step=walk.step + 1, keys=noise.keys)
+        return walk, logits.argmax(1) != walk.y
 
     def _news(self, before: Walk, after: Walk, leave: Mask, fell: Mask, threat: ThreatModel) -> News:
         """Where the leaving images were and what became of them: the iterate that fooled, or the last one."""

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import torch
 
 from gamagat.attacks.combine import each_target
-from gamagat.attacks.core import ATTACKS, HUGE, Attack, check_options
+from gamagat.attacks.core import ATTACKS, HUGE, MINIMUM_NORM, Attack, check_options
 from gamagat.attacks.lanes import News, in_lanes
 from gamagat.attacks.network import Network, predict
 from gamagat.attacks.outcome import Outcome
@@ -154,7 +154,7 @@ def halfway(x: Images, threat: ThreatModel, noise: Noise) -> Images:
     return surface(x, replace(threat, eps=threat.eps / 2), noise)
 
 
-@ATTACKS.register("fab")
+@ATTACKS.register("fab", tags=[MINIMUM_NORM])
 def fab(
     steps: int = 100,
     alpha_max: float = 0.1,
@@ -167,7 +167,7 @@ def fab(
     return BoundaryAttack(steps, alpha_max, eta, beta, stop, halfway if random_start else at_image)
 
 
-@ATTACKS.register("fab-t")
+@ATTACKS.register("fab-t", tags=[MINIMUM_NORM])
 def fab_t(
     top: int = 9,
     steps: int = 100,

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from gamagat.attacks.combine import entries, restarts
-from gamagat.attacks.core import ATTACKS, Attack
+from gamagat.attacks.core import ATTACKS, MINIMUM_NORM, Attack, check_norm
 from gamagat.errors import ConfigError
-from gamagat.pieces.threat import ThreatModel, norm_named
+from gamagat.pieces.threat import Norm, ThreatModel, norm_named
 from gamagat.registry import format_spec, parse_spec, read_number, read_value
 
 
@@ -19,10 +19,12 @@ class PlannedAttack:
     spec: str
     steps: int  # of each run, to tell how far it is
     runs: tuple[tuple[str, Attack], ...]
+    nearest: bool = False  # whether it looks for the nearest adversarial image, also beyond eps
 
     def as_json(self) -> dict[str, Any]:
         """The attack as the manifest has it."""
-        return {"name": self.name, "spec": self.spec, "runs": [name for name, _ in self.runs]}
+        nearest = {"nearest": True} if self.nearest else {}
+        return {"name": self.name, "spec": self.spec, "runs": [name for name, _ in self.runs], **nearest}
 
 
 def plan_attack(
@@ -36,11 +38,12 @@ def plan_attack(
     attack = restarts(ATTACKS[name].factory(**settings), times)
     spelled = format_spec(name, settings | {"restarts": times})
     passes = int(settings.get("steps") or settings.get("queries") or 1)
-    return PlannedAttack(spec, spelled, passes, tuple(entries(label or name, attack)))
+    nearest = MINIMUM_NORM in ATTACKS[name].tags
+    return PlannedAttack(spec, spelled, passes, tuple(entries(label or name, attack)), nearest)
 
 
 def plan_attacks(
-    specs: Sequence[str], preset: str | None = None, times: int = 1
+    specs: Sequence[str], preset: str | None = None, times: int = 1, norm: Norm | None = None
 ) -> tuple[PlannedAttack, ...]:
     """Read all attacks, so that a mistake in the last is found before the first has run."""
     if not specs:
@@ -50,6 +53,9 @@ def plan_attacks(
             name = spec.split(":", maxsplit=1)[0]
             raise ConfigError(f"attack {spec!r} is given twice; for another try use {name}:restarts=2")
     names = [parse_spec(spec)[0] for spec in specs]
+    for name in names:
+        if norm is not None:
+            check_norm(name, norm)
     # Runs are kept under the attack's name; where two attacks share it, under all that was said.
     return tuple(
         plan_attack(spec, preset, times, spec if names.count(name) > 1 else name)

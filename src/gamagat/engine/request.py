@@ -20,7 +20,7 @@ from gamagat.engine.run import Run, read_run
 from gamagat.engine.runtime import borrowed, choose_device, default_batch_size, fitted
 from gamagat.engine.watch import Onlooker
 from gamagat.models.core import check_weights, load_model
-from gamagat.pieces.threat import ThreatModel
+from gamagat.pieces.threat import ThreatModel, norm_named
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ def prepare(request: EvaluationRequest) -> Prepared:
     """Find everything, cheapest first, so that mistakes show before anything runs."""
     check_batch_size(request.batch_size)
     device = Ranks.here().device(choose_device(request.device))
-    plan_attacks(request.attacks, None, request.restarts)
+    plan_attacks(request.attacks, None, request.restarts, norm_named(request.norm))
     if request.weights is None:
         check_weights(request.model)
     data = load_data(request.data, request.split, request.data_dir).head(request.n)

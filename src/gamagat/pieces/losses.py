@@ -44,8 +44,15 @@ class Slope(NamedTuple):
 
     def rescaled(self) -> Scores:
         """The direction with its largest entry at one: it survives any precision on its way back."""
-        largest = self.direction.abs().amax(1, keepdim=True)
-        return self.direction / torch.where(largest > 0, largest, 1.0)
+        return self.direction / self._largest()[:, None]
+
+    def log_scale(self) -> PerExample:
+        """The logarithm of what `rescaled` divides by."""
+        return self.log_size + self._largest().log()
+
+    def _largest(self) -> PerExample:
+        largest = self.direction.abs().amax(1)
+        return torch.where(largest > 0, largest, 1.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,8 +60,8 @@ class Moments(NamedTuple):
     second: Images
 
 
-def adam(rate: Schedule, decay: float = 0.9, decay_square: float = 0.999) -> Rule:
-    """Adam's step on the gradient itself: pixels move by about eta_t * eps, sure ones further."""
+def adam(rate: Schedule, decay: float = 0.9, decay_square: float = 0.999, in_pixels: bool = False) -> Rule:
+    """Adam's step on the gradient itself: pixels move by about eta_t * eps (or eta_t), sure ones further."""
 
     def next_(it: Iterate, state: Moments, threat: ThreatModel) -> tuple[Images, Moments]:
         first = decay * state.first + (1 - decay) * it.grad
@@ -69,7 +69,7 @@ def adam(rate: Schedule, decay: float = 0.9, decay_square: float = 0.999) -> Rul
         age = lift(it.step + 1, it.x).to(it.x.dtype)
         mean, spread = first / (1 - decay**age), (second / (1 - decay_square**age)).sqrt()
         step = mean / (spread + torch.finfo(it.x.dtype).tiny)
-        moved = it.delta + lift(it.at(rate), it.x) * threat.eps * step
+        moved = it.delta + lift(it.at(rate), it.x) * (1.0 if in_pixels else threat.eps) * step
         return threat.project(moved, it.x), Moments(first, second)
 
     return Rule(init=lambda x: Moments(torch.zeros_like(x), torch.zeros_like(x)), next=next_)
