@@ -3,6 +3,7 @@
 from gamagat.api import ReadyAttack, attack, evaluate
 from gamagat.attacks.core import ATTACKS, Attack, IterativeAttack
 from gamagat.attacks.outcome import Outcome
+from gamagat.autoattack import AutoAttack
 from gamagat.data.core import DATASETS, Dataset, load_data
 from gamagat.engine.compare import compare_runs
 from gamagat.engine.results import Evaluation
@@ -21,6 +22,7 @@ __all__ = [
     "LINF",
     "MODELS",
     "Attack",
+    "AutoAttack",
     "CheckpointError",
     "ConfigError",
     "DataError",

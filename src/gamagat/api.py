@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from gamagat.attacks.combine import restarts as begin_again
-from gamagat.attacks.core import ATTACKS, Attack, check_norm
+from gamagat.attacks.core import ATTACKS, FEW_CLASSES, USES_DLR, Attack, check_norm
 from gamagat.attacks.network import Network
 from gamagat.attacks.outcome import Outcome
 from gamagat.data.core import Dataset, from_tensors, load_data
@@ -39,6 +39,7 @@ class ReadyAttack:
     threat: ThreatModel
     seed: int = 0
     batch_size: int | None = None
+    uses_dlr: bool = False
 
     def __call__(self, images: Images, labels: Labels, ids: Labels | None = None) -> Images:
         """An adversarial image for each image, within eps of it; the last try where none was found."""
@@ -59,7 +60,10 @@ class ReadyAttack:
         with borrowed(self.model):
             network = Network(fitted(self.model, _wide(images[:1]).dtype), size)
             labels = labels.long()
-            check_labels(labels, check_model(network, _wide(images[:16]).to(device)))
+            classes = check_model(network, _wide(images[:16]).to(device))
+            check_labels(labels, classes)
+            if self.uses_dlr and classes < 4:
+                warnings.warn(f"the network has {classes} classes. {FEW_CLASSES}", stacklevel=3)
             parts = [
                 self.search(network, x.to(device), y.to(device), self.threat, noise)
                 for x, y, noise in self._batches(images, labels, ids, size, device)
@@ -109,7 +113,7 @@ def attack(
     search = begin_again(ATTACKS.make(name, preset, **options), times)
     threat = read_threat(norm, eps)
     check_norm(name, threat.norm)
-    return ReadyAttack(search, model, threat, seed, batch_size)
+    return ReadyAttack(search, model, threat, seed, batch_size, USES_DLR in ATTACKS[name].tags)
 
 
 def _warn(words: str) -> None:

@@ -22,6 +22,8 @@ from gamagat.engine.findings import Finding
 from gamagat.engine.ranks import Ranks
 from gamagat.engine.request import EvaluationRequest, prepare, run_at_budget
 from gamagat.engine.run import read_run
+from gamagat.engine.transfer import TransferRequest
+from gamagat.engine.transfer import transfer as run_transfer
 from gamagat.engine.verify import verify_folder
 from gamagat.errors import ConfigError, GamagatError
 from gamagat.reports.catalog import catalog_lines
@@ -36,6 +38,7 @@ from gamagat.reports.comparison import (
 from gamagat.reports.findings import findings_view
 from gamagat.reports.tables import curve_lines, evaluation_table
 from gamagat.reports.terminal import console, fail, note, onlooker, show
+from gamagat.reports.transfer import transfer_table
 from gamagat.reports.verification import verification_lines
 from gamagat.version import __version__
 
@@ -255,6 +258,38 @@ def verify(
     show(found.as_json(), [Text(line) for line in verification_lines(run, found)], as_json)
     if not found.sound:
         raise typer.Exit(1)
+
+
+@app.command()
+def transfer(
+    source: Annotated[str, typer.Option(help="The network that the images are made on, as in evaluate.")],
+    target: Annotated[list[str], typer.Option(help="A network that judges them; repeat it for more.")],
+    source_weights: WEIGHTS = None,
+    target_weights: Annotated[
+        list[Path] | None, typer.Option(help="Weights, once for each --target in the same order.")
+    ] = None,
+    data: DATA = "digits",
+    data_dir: DATA_DIR = None,
+    n: COUNT = None,
+    split: SPLIT = "test",
+    norm: NORM = "linf",
+    eps: EPS = None,
+    attack: Annotated[
+        list[str] | None, typer.Option(help="As in evaluate. [default: fgsm and pgd:steps=7]")
+    ] = None,
+    seed: SEED = 0,
+    batch_size: BATCH = None,
+    device: DEVICE = "auto",
+    as_json: JSON = False,
+) -> None:
+    """Make adversarial images on one network and judge them on others (black-box transfer)."""
+    request = TransferRequest(
+        source, tuple(target), source_weights, tuple(target_weights or ()), data, data_dir, split, n, norm,
+        eps, tuple(attack or ("fgsm", "pgd:steps=7")), seed, batch_size, device,
+    )  # fmt: skip
+    with onlooker() as watching:
+        result = run_transfer(request, watching)
+    show(result.as_json(), [transfer_table(result)], as_json)
 
 
 @app.command("list")

@@ -42,6 +42,8 @@ def short(name: str, **options: Any) -> Attack:
     few = {"steps": 6} if defaults.get("steps", 0) > 6 else {}
     few |= {"queries": 300} if "queries" in defaults else {}
     few |= {"samples": 8, "rate": 0.2} if "samples" in defaults else {}
+    # Every search of C&W's begins at the image, and six steps at its own rate do not lead far from there.
+    few |= {"rate": 0.1} if "searches" in defaults else {}
     return ATTACKS.make(name, **few | {key: value for key, value in options.items() if key in defaults})
 
 
@@ -166,9 +168,12 @@ SHORT_OF_OPTIMUM = {
     ("spsa", "l2"): 0.75,
     # Windows of at least 3 x 3 are coarse on images of 4 x 4.
     ("square", "l2"): 0.5,
+    ("autoattack", "l2"): 0.5,  # its last try is Square's
     # Where no boundary can be reached, the last try is a corner of the pixels drawn into the ball.
     ("fab", "l2"): 0.75,
     ("fab-t", "l2"): 0.75,
+    ("cw", "l2"): 0.75,
+    ("ddn", "l2"): 0.75,
 }
 
 

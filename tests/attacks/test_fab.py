@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from gamagat.attacks.combine import entries
-from gamagat.attacks.core import ATTACKS
+from gamagat.attacks.combine import entries, restarts
+from gamagat.attacks.core import ATTACKS, Attack
 from gamagat.attacks.network import Network
 from gamagat.attacks.outcome import Outcome
 from gamagat.errors import ConfigError
@@ -20,12 +20,18 @@ by_norm = pytest.mark.parametrize("threat", THREATS, ids=lambda threat: threat.n
 by_name = pytest.mark.parametrize("name", ["fab", "fab-t"])
 
 
+def entries_of(name: str, times: int = 1, **options: Any) -> list[Attack]:
+    """The single runs of the attack: tries, and targets if it has targets."""
+    return [run for _, run in entries(name, restarts(ATTACKS.make(name, **options), times))]
+
+
 def attacked(
     name: str, model: Any, x: Tensor, y: Tensor, threat: ThreatModel, run: int = 0, **options: Any
 ) -> Outcome:
-    """One run of the attack: one target, if it has targets."""
-    _, attack = list(entries(name, ATTACKS.make(name, **options)))[run]
-    return attack(model, x, y, threat, Noise.for_images(torch.arange(len(x)), seed=4))
+    """One run of the attack."""
+    return entries_of(name, **options)[run](
+        model, x, y, threat, Noise.for_images(torch.arange(len(x)), seed=4)
+    )
 
 
 class TwoClasses(nn.Module):
@@ -61,9 +67,9 @@ def test_the_distance_to_a_plane_is_the_closed_form(name, threat):
 def test_a_constant_network_is_never_fooled(name, threat):
     weight = nn.Parameter(torch.tensor([0.0, 2.0, 1.0]))
     x, y = images_like(3), torch.ones(3, dtype=torch.int64)
-    for start in (False, True):
+    for run in (0, -1):  # of the two tries, the first begins at the image and the last elsewhere
         outcome = attacked(
-            name, lambda x: weight + 0 * x.mean((1, 2, 3))[:, None], x, y, threat, random_start=start
+            name, lambda x: weight + 0 * x.mean((1, 2, 3))[:, None], x, y, threat, run, times=2
         )
         assert (outcome.step == -1).all()
         assert threat.contains(outcome.images, x).all()
@@ -103,8 +109,7 @@ def test_an_image_may_stop_where_it_is_first_inside(name, threat, small_model, b
     fell = short.step >= 0
     assert fell.any()
     assert torch.equal(short.step, whole.step)
-    assert threat.contains(short.images, x)[fell].all()
-    assert torch.equal(short.images[~fell], whole.images[~fell])
+    assert threat.contains(short.images, x).all()
     assert (short.forwards <= whole.forwards).all()
     assert (short.forwards < whole.forwards)[fell].all()
 
@@ -122,20 +127,29 @@ def test_what_it_costs(name, small_model, batch):
 def test_a_misclassified_image_is_its_own_answer(name, small_model, batch):
     x, y = batch
     wrong = torch.where(torch.arange(12) % 3 == 0, (y + 1) % 5, y)
-    outcome = attacked(name, Network(small_model, 5), x, wrong, THREATS[0], steps=5, random_start=True)
+    outcome = attacked(name, Network(small_model, 5), x, wrong, THREATS[0], run=-1, times=2, steps=5)
     assert torch.equal(outcome.images[::3], x[::3])
     assert (outcome.step[::3] == 0).all()
     assert (outcome.backwards[::3] == 0).all()
     assert (outcome.backwards[1::3] > 0).all()
 
 
-def test_restarts_begin_elsewhere_only_if_asked_to(small_model, batch):
+@by_name
+def test_only_the_first_try_begins_at_the_image(name, small_model, batch):
     x, y = batch
+    first, again = entries_of(name, times=3)[0], entries_of(name, times=3)[-1]
     noises = [Noise.for_images(torch.arange(12), seed) for seed in (1, 2)]
-    for wanted in (False, True):
-        attack = ATTACKS.make("fab", steps=3, random_start=wanted)
-        first, second = (attack(small_model, x, y, THREATS[1], noise).images for noise in noises)
-        assert torch.equal(first, second) != wanted
+    for attack, same in ((first, True), (again, False)):
+        one, two = (attack(small_model, x, y, THREATS[1], noise).images for noise in noises)
+        assert torch.equal(one, two) == same
+
+
+def test_what_lies_outside_is_no_answer_for_one_that_stops_inside(small_model, batch):
+    x, y = batch
+    threat = ThreatModel(LINF, 1e-4)
+    free, bound = (attacked("fab", small_model, x, y, threat, stop=stop).images for stop in (False, True))
+    assert not threat.contains(free, x).all()
+    assert threat.contains(bound, x).all()
 
 
 class Coarse(nn.Module):

@@ -154,7 +154,7 @@ def target_of(choice: Any, model: nn.Module, x: Tensor, y: Tensor) -> Tensor | N
 
 
 def test_every_gradient_attack_is_here():
-    elsewhere = {"apgd-ce", "apgd-dlr", "apgd-t", "fab", "fab-t", "square", "spsa", "cw", "ddn"}
+    elsewhere = {"apgd-ce", "apgd-dlr", "apgd-t", "fab", "fab-t", "square", "spsa", "cw", "ddn", "autoattack"}
     assert {case[0] for case in CASES} | elsewhere >= set(ATTACKS.names())
 
 

@@ -18,8 +18,8 @@ from gamagat.engine.compare import Pair, compare_runs, images_needed, mcnemar, p
 from gamagat.engine.ledger import CLEAN, VERDICTS, Ledger, Verdict
 from gamagat.engine.manifest import Manifest
 from gamagat.engine.plan import plan_attack
-from gamagat.engine.results import Z95, Share
 from gamagat.engine.run import NOT_RUN, Run, read_run
+from gamagat.engine.share import Z95, Share
 from gamagat.errors import ConfigError, RunError
 from gamagat.pieces.noise import Noise
 from gamagat.pieces.threat import LINF, ThreatModel

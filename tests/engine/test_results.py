@@ -3,7 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from gamagat.engine.results import AttackResult, Evaluation, Share, wilson
+from gamagat.engine.results import AttackResult, Evaluation
+from gamagat.engine.share import Share, wilson
 
 
 @given(st.integers(1, 10_000).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))

@@ -1,7 +1,8 @@
 """Attacks made of attacks: restarts, targets, and any others in turn over the images still standing."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 
@@ -12,6 +13,7 @@ from gamagat.pieces.gradients import logits_of
 from gamagat.pieces.losses import without
 from gamagat.pieces.noise import Noise
 from gamagat.pieces.threat import ThreatModel
+from gamagat.pieces.trees import lift
 from gamagat.pieces.types import Images, Labels, Mask, Model, Scores
 
 
@@ -38,19 +40,96 @@ class InTurn:
     ) -> Outcome:
         outcome = Outcome.untouched(x)
         alive = torch.arange(len(x), device=x.device)
+        far = torch.zeros_like(alive, dtype=torch.bool)  # fooled, but outside the ball so far
         for number, (_, member) in enumerate(self.members, start=1):
             aim = None if target is None else target[alive]
             news = member(model, x[alive], y[alive], threat, noise[alive], aim)
-            if number == len(self.members):
-                outcome.put(alive, news)
-                break
-            outcome.put(alive, news.costing(forwards=1))
+            # Nobody asks what the last member left standing, unless it might be further away than before.
+            asked = far[alive] | (number < len(self.members))
+            fooled = torch.zeros_like(asked)
+            if bool(asked.any()):
+                fooled[asked] = ~standing(model, news.images[asked], y[alive][asked])
+            size = threat.distance(news.images, x[alive])
+            nearer = fooled & (size < threat.distance(outcome.images[alive], x[alive]))
+            kept = far[alive] & ~nearer
+            images = torch.where(lift(kept, x), outcome.images[alive], news.images)
+            outcome.put(alive, news._replace(images=images, forwards=news.forwards + asked))
             # An adversarial image outside the ball is no success: a minimum-norm attack may come nearer yet.
             beyond = ~threat.contains(news.images, x[alive])
-            alive = alive[standing(model, news.images, y[alive]) | beyond]
+            far[alive] |= fooled & beyond
+            alive = alive[~fooled | beyond]
             if len(alive) == 0:
                 break
         return outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """An attack with random numbers of its own."""
+
+    attack: Attack
+    tag: int
+
+    def __call__(
+        self,
+        model: Model,
+        x: Images,
+        y: Labels,
+        threat: ThreatModel,
+        noise: Noise,
+        target: Labels | None = None,
+    ) -> Outcome:
+        return self.attack(model, x, y, threat, noise.fold(self.tag), target)
+
+
+Aim = Callable[[Scores, Labels, Noise], Labels]  # clean logits, labels -> target class
+
+
+@dataclass(frozen=True, slots=True)
+class Aimed:
+    """An attack on a target class chosen from what the network says of the clean image."""
+
+    attack: Attack
+    aim: Aim
+
+    def __call__(
+        self,
+        model: Model,
+        x: Images,
+        y: Labels,
+        threat: ThreatModel,
+        noise: Noise,
+        target: Labels | None = None,
+    ) -> Outcome:
+        with torch.no_grad():
+            chosen = self.aim(logits_of(model, x), y, noise)
+        return self.attack(model, x, y, threat, noise, chosen).costing(forwards=1)
+
+
+def rebuilt(attack: Attack, change: Callable[[Attack], Attack]) -> Attack:
+    """The same combination with every attack at its bottom changed."""
+    if isinstance(attack, InTurn):
+        return InTurn(tuple((suffix, rebuilt(member, change)) for suffix, member in attack.members))
+    if isinstance(attack, Folded | Aimed):
+        return replace(attack, attack=rebuilt(attack.attack, change))
+    return change(attack)
+
+
+def passes(attack: Attack) -> int:
+    """How often an image may pass through the network in one run; 1 if the attack does not say."""
+    while isinstance(attack, Folded | Aimed):
+        attack = attack.attack
+    return int(getattr(attack, "passes", 1))
+
+
+def thorough(attack: Attack) -> Attack:
+    """The attack without leaving early: every image goes all the way, also when it is fooled before."""
+
+    def change(one: Any) -> Attack:
+        changed: Attack = replace(one, stop=False) if getattr(one, "stop", False) else one
+        return changed
+
+    return rebuilt(attack, change)
 
 
 def entries(name: str, attack: Attack) -> Iterator[tuple[str, Attack]]:
@@ -63,43 +142,25 @@ def entries(name: str, attack: Attack) -> Iterator[tuple[str, Attack]]:
 
 
 def folded(attack: Attack, tag: int) -> Attack:
-    """The attack with random numbers of its own."""
+    """The attack, and each member of a combined one, with random numbers of its own."""
     if isinstance(attack, InTurn):
         return InTurn(tuple((suffix, folded(member, tag)) for suffix, member in attack.members))
-    return lambda model, x, y, threat, noise, target=None: attack(
-        model, x, y, threat, noise.fold(tag), target
-    )
+    return Folded(attack, tag)
 
 
 def restarts(attack: Attack, times: int) -> Attack:
-    """Begin again, `times` times in all; the first time is the attack itself."""
+    """Begin again, `times` times in all; the first time is the attack itself.
+
+    An attack whose first try begins without chance says by a method `again` how the others do.
+    """
     if times < 1:
         raise ConfigError(f"restarts must be at least 1, got {times}")
     if times == 1:
         return attack
-    again = tuple((f"#{number}", folded(attack, number)) for number in range(2, times + 1))
-    return InTurn((("#1", attack), *again))
-
-
-Aim = Callable[[Scores, Labels, Noise], Labels]  # clean logits, labels -> target class
-
-
-def aimed(attack: Attack, aim: Aim) -> Attack:
-    """The attack on a target class chosen from what the network says of the clean image."""
-
-    def run(
-        model: Model,
-        x: Images,
-        y: Labels,
-        threat: ThreatModel,
-        noise: Noise,
-        target: Labels | None = None,
-    ) -> Outcome:
-        with torch.no_grad():
-            chosen = aim(logits_of(model, x), y, noise)
-        return attack(model, x, y, threat, noise, chosen).costing(forwards=1)
-
-    return run
+    retry = rebuilt(attack, lambda one: one.again() if hasattr(one, "again") else one)
+    return InTurn(
+        (("#1", attack), *((f"#{number}", folded(retry, number)) for number in range(2, times + 1)))
+    )
 
 
 def ranked(rank: int) -> Aim:
@@ -129,5 +190,5 @@ def each_target(attack: Attack, top: int) -> Attack:
     if top < 1:
         raise ConfigError(f"top must be at least 1, got {top}")
     return InTurn(
-        tuple((f"@{rank}", aimed(folded(attack, rank), ranked(rank))) for rank in range(1, top + 1))
+        tuple((f"@{rank}", Aimed(folded(attack, rank), ranked(rank))) for rank in range(1, top + 1))
     )

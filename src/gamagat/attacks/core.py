@@ -25,8 +25,9 @@ from gamagat.registry import Registry
 
 ATTACKS: Registry[Attack] = Registry("attack", "gamagat.attacks")
 
-# What an attack may be: one that looks for the nearest adversarial image, also beyond eps; one for L2 alone.
-MINIMUM_NORM, L2_ONLY = "minimum-norm", "l2-only"
+# What an attack may be: one that looks for the nearest adversarial image, also beyond eps; one that knows L2
+# alone; one that needs four classes for its loss and takes another where there are fewer.
+MINIMUM_NORM, L2_ONLY, USES_DLR = "minimum-norm", "l2-only", "uses-dlr"
 
 
 @runtime_checkable
@@ -49,6 +50,12 @@ def check_options(**limits: tuple[float, float, float]) -> None:
     for name, (value, least, most) in limits.items():
         if not least <= value <= most:
             raise ConfigError(f"{name} must lie between {least:g} and {most:g}, got {value:g}")
+
+
+FEW_CLASSES = (
+    "The DLR loss divides by the lead over the third logit, its targeted form also over the fourth; with "
+    "three classes the targeted form falls back to the untargeted, with two both to the plain logit margin."
+)
 
 
 def check_norm(name: str, norm: Norm) -> None:
@@ -108,6 +115,11 @@ class IterativeAttack:
     def __post_init__(self) -> None:
         if self.steps < 1:
             raise ConfigError(f"an attack needs at least one step, got steps={self.steps}")
+
+    @property
+    def passes(self) -> int:
+        """How often an image may pass through the network, but for questions to the judge."""
+        return self.steps * self.gradient.forwards + self.loss.guided
 
     def __call__(
         self,

@@ -55,8 +55,9 @@ class Walk(NamedTuple):
 class BoundaryAttack:
     """Project onto the linearised boundary, from the iterate and from the image, and go in between.
 
-    With a target only its boundary counts, without one the nearest of all. With `stop` an image leaves as
-    soon as it is fooled inside the threat model; else it takes all steps, looking for a nearer one.
+    With a target only its boundary counts, without one the nearest of all. With `stop` only the threat model
+    counts: an image leaves as soon as it is fooled inside, and what lies outside is no answer. Else it takes
+    all steps, looking for a nearer one.
     """
 
     steps: int
@@ -72,6 +73,15 @@ class BoundaryAttack:
         check_options(
             alpha_max=(self.alpha_max, 0.0, 1.0), eta=(self.eta, 1.0, HUGE), beta=(self.beta, 0.0, 1.0)
         )
+
+    @property
+    def passes(self) -> int:
+        """How often an image may pass forward through the network: once, and twice a step."""
+        return 1 + 2 * self.steps
+
+    def again(self) -> BoundaryAttack:
+        """The attack as it begins again: somewhere on the surface of the ball of half the size."""
+        return replace(self, start=halfway)
 
     def __call__(
         self,
@@ -89,7 +99,7 @@ class BoundaryAttack:
         def step(walk: Walk) -> tuple[Walk, News | None]:
             leave = self._done(walk)  # an image may be done before its first step
             if bool(leave.any()):
-                return pick(walk, ~leave), _news(pick(walk, leave), threat)
+                return pick(walk, ~leave), self._news(pick(walk, leave), threat)
             return self.advance(model, walk, threat), None
 
         return in_lanes(model, x, enter, step)
@@ -133,13 +143,13 @@ class BoundaryAttack:
     def _done(self, walk: Walk) -> Mask:
         return (walk.step == self.steps) | (walk.size == 0) | ((walk.fell >= 0) & self.stop)
 
-
-def _news(walk: Walk, threat: ThreatModel) -> News:
-    """Where the images were and what became of them; the last try, inside the ball, where none was found."""
-    last = (walk.x + threat.project(walk.point - walk.x, walk.x)).clamp(threat.low, threat.high)
-    images = torch.where(lift(walk.size.isfinite(), last), walk.best, last)
-    # One look at the image itself; each step is one linearisation and one look.
-    return walk.place, Outcome(images, walk.fell, 1 + 2 * walk.step, walk.backwards)
+    def _news(self, walk: Walk, threat: ThreatModel) -> News:
+        """Where the images were and what became of them; the last try, inside the ball, if none was found."""
+        found = walk.fell >= 0 if self.stop else walk.size.isfinite()
+        last = (walk.x + threat.project(walk.point - walk.x, walk.x)).clamp(threat.low, threat.high)
+        images = torch.where(lift(found, last), walk.best, last)
+        # One look at the image itself; each step is one linearisation and one look.
+        return walk.place, Outcome(images, walk.fell, 1 + 2 * walk.step, walk.backwards)
 
 
 @torch.no_grad()
@@ -161,10 +171,9 @@ def fab(
     eta: float = 1.05,
     beta: float = 0.9,
     stop: bool = False,
-    random_start: bool = False,
 ) -> Attack:
     """FAB: the smallest perturbation that fools, by projections onto the nearest linearised boundary."""
-    return BoundaryAttack(steps, alpha_max, eta, beta, stop, halfway if random_start else at_image)
+    return BoundaryAttack(steps, alpha_max, eta, beta, stop)
 
 
 @ATTACKS.register("fab-t", tags=[MINIMUM_NORM])
@@ -175,8 +184,6 @@ def fab_t(
     eta: float = 1.05,
     beta: float = 0.9,
     stop: bool = False,
-    random_start: bool = False,
 ) -> Attack:
     """FAB on the boundary with each of the likeliest wrong classes in turn: one gradient a step."""
-    start = halfway if random_start else at_image
-    return each_target(BoundaryAttack(steps, alpha_max, eta, beta, stop, start), top)
+    return each_target(BoundaryAttack(steps, alpha_max, eta, beta, stop), top)

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from gamagat.attacks.combine import aimed, least_likely, random_wrong
+from gamagat.attacks.combine import Aimed, least_likely, random_wrong
 from gamagat.attacks.core import ATTACKS, HUGE, TINY, Attack, IterativeAttack, check_options
 from gamagat.pieces.losses import by_autograd, cross_entropy, target_likelihood
 from gamagat.pieces.rules import projected_ascent
@@ -56,4 +56,4 @@ def pgd_targeted(
     loss = by_autograd(target_likelihood) if as_published else target_likelihood
     start = unclipped(uniform) if as_published else uniform
     attack = IterativeAttack(start, loss, projected_ascent(constant(rate)), steps, stop=not as_published)
-    return aimed(attack, {"least-likely": least_likely, "random": random_wrong}[target])
+    return Aimed(attack, {"least-likely": least_likely, "random": random_wrong}[target])

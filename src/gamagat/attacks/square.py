@@ -185,6 +185,11 @@ class SquareAttack:
     queries: int
     p: float
 
+    @property
+    def passes(self) -> int:
+        """How often an image may pass through the network, but for questions to the judge."""
+        return self.queries
+
     @torch.no_grad()
     def __call__(
         self,

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from gamagat.attacks.core import ATTACKS
 from gamagat.engine.ledger import CLEAN
 from gamagat.engine.plan import plan_attack
-from gamagat.engine.results import Share
 from gamagat.engine.run import Run, Table
+from gamagat.engine.share import Share
 from gamagat.errors import ConfigError, RunError, unknown
 from gamagat.registry import format_spec, parse_spec
 

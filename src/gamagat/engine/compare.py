@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from scipy.stats import binomtest
 
-from gamagat.engine.results import Z95, Share
 from gamagat.engine.run import Run
+from gamagat.engine.share import Z95, Share
 from gamagat.errors import RunError
 
 Z80 = 0.8416212335729143  # the normal quantile of a power of 80 %

@@ -154,11 +154,11 @@ def _carry_out(
     group.wait()  # all have read before anyone writes
     try:
         with Ledger(folder / f"ledger-{group.rank}.sqlite", True, manifest.fingerprint()) as ledger:
-            work.entry(ledger, CLEAN, None, [], 1)
+            work.entry(ledger, CLEAN, None, [])
             for attack in plan:
                 before: list[str] = []
                 for name, run in attack.runs:
-                    work.entry(ledger, name, run, before, attack.steps)
+                    work.entry(ledger, name, run, before)
                     before.append(name)
     except KeyboardInterrupt:
         return INTERRUPTED

@@ -17,7 +17,6 @@ class PlannedAttack:
 
     name: str
     spec: str
-    steps: int  # of each run, to tell how far it is
     runs: tuple[tuple[str, Attack], ...]
     nearest: bool = False  # whether it looks for the nearest adversarial image, also beyond eps
 
@@ -37,9 +36,8 @@ def plan_attack(
     settings = ATTACKS.settings(name, preset, **options)
     attack = restarts(ATTACKS[name].factory(**settings), times)
     spelled = format_spec(name, settings | {"restarts": times})
-    passes = int(settings.get("steps") or settings.get("queries") or 1)
     nearest = MINIMUM_NORM in ATTACKS[name].tags
-    return PlannedAttack(spec, spelled, passes, tuple(entries(label or name, attack)), nearest)
+    return PlannedAttack(spec, spelled, tuple(entries(label or name, attack)), nearest)
 
 
 def plan_attacks(

@@ -2,51 +2,41 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from math import sqrt
+from itertools import groupby
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gamagat.engine.distances import Distances, distances
 from gamagat.engine.ledger import CLEAN
 from gamagat.engine.run import NOT_RUN, Run
-
-Z95 = 1.959963984540054  # the normal quantile of a two-sided 95 % interval
-
-
-def wilson(successes: int, trials: int, z: float = Z95) -> tuple[float, float]:
-    """Wilson's score interval for a share, in percent; it behaves at 0 % and at 100 %, too."""
-    if trials == 0:
-        return 0.0, 100.0
-    share, spread = successes / trials, z * z / trials
-    middle = (share + spread / 2) / (1 + spread)
-    half = z / (1 + spread) * sqrt(share * (1 - share) / trials + spread / (4 * trials))
-    # At the ends the exact bounds are 0 and 1; rounding must not leave them short.
-    low = 0.0 if successes == 0 else middle - half
-    high = 1.0 if successes == trials else middle + half
-    return 100 * low, 100 * high
+from gamagat.engine.share import Share
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
-    """So many of so many images."""
+class Member:
+    """One attack of a suite: what it was given and what it left, of all images."""
 
-    count: int
-    of: int
+    name: str
+    fooled: int
+    standing: Share  # after it and all before it
+    forwards: float  # per image of the data set
+    backwards: float
+    seconds: float
 
-    @property
-    def percent(self) -> float:
-        return 100 * self.count / self.of if self.of else float("nan")
-
-    @property
-    def known(self) -> float | None:
-        """The percentage, or None of no images: NaN is no JSON."""
-        return self.percent if self.of else None
-
-    @property
-    def ci95(self) -> tuple[float, float]:
-        return wilson(self.count, self.of)
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "fooled": self.fooled,
+            "robust_accuracy": self.standing.known,
+            "forwards": self.forwards,
+            "backwards": self.backwards,
+            "seconds": self.seconds,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +50,8 @@ class AttackResult:
     forwards: float  # spent by the attack, per image of the data set
     backwards: float
     seconds: float
+    members: tuple[Member, ...] = ()  # of a suite
+    nearest: Distances | None = None  # what a minimum-norm attack found
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -68,6 +60,8 @@ class AttackResult:
             "forwards": self.forwards,
             "backwards": self.backwards,
             "seconds": self.seconds,
+            **({"members": [member.as_json() for member in self.members]} if self.members else {}),
+            **({"nearest": self.nearest.as_json()} if self.nearest else {}),
         }
 
 
@@ -121,9 +115,7 @@ def summarize(run: Run) -> Evaluation:
         eps=manifest.eps,
         clean=_share(run.right(), known),
         standing=_share(run.standing(done), run.settled(done)),
-        attacks=tuple(
-            _attack_result(run, attack["name"], attack["spec"], attack["runs"]) for attack in manifest.attacks
-        ),
+        attacks=tuple(_attack_result(run, attack) for attack in manifest.attacks),
         seconds=sum(done.seconds for done in run.finished),
         n=manifest.n,
         unfinished=unfinished,
@@ -137,19 +129,52 @@ def known_runs(run: Run, runs: list[str]) -> list[str]:
     return runs[: max(many for many, count in enumerate(counts, start=1) if count == most)] if most else []
 
 
-def _attack_result(run: Run, name: str, spec: str, runs: list[str]) -> AttackResult:
+def _attack_result(run: Run, attack: dict[str, Any]) -> AttackResult:
+    name, runs = attack["name"], attack["runs"]
     known = known_runs(run, runs)
     settled = run.settled(known) if known else np.zeros(len(run.ids), bool)
-    count = max(1, int(settled.sum()))
     return AttackResult(
         name=name if len(known) == len(runs) else f"{name} ({len(known)} of {len(runs)} runs)",
-        spec=spec,
+        spec=attack["spec"],
         standing=_share(run.standing(known), settled),
         curve=tuple(_share(run.standing(known[:many]), settled).percent for many in range(1, len(known) + 1)),
-        forwards=sum(int(run.table(entry)["forwards"][settled].sum()) for entry in known) / count,
-        backwards=sum(int(run.table(entry)["backwards"][settled].sum()) for entry in known) / count,
-        seconds=sum(done.seconds for done in run.finished if done.entry in runs),
+        forwards=_cost(run, known, settled, "forwards"),
+        backwards=_cost(run, known, settled, "backwards"),
+        seconds=_seconds(run, runs),
+        members=tuple(_members(run, known, settled)),
+        nearest=distances(run, known, settled) if attack.get("nearest") and known else None,
     )
+
+
+def _members(run: Run, known: list[str], settled: NDArray[np.bool_]) -> Iterator[Member]:
+    """The attacks of a suite, whose runs are called `suite>member`, with their targets and restarts."""
+    before: list[str] = []
+    for name, group in groupby((entry for entry in known if ">" in entry), member_name):
+        entries = list(group)
+        left, rest = run.standing(before), run.standing(before + entries)
+        before += entries
+        yield Member(
+            name,
+            int((left & ~rest & settled).sum()),
+            _share(rest, settled),
+            _cost(run, entries, settled, "forwards"),
+            _cost(run, entries, settled, "backwards"),
+            _seconds(run, entries),
+        )
+
+
+def member_name(entry: str) -> str:
+    """The member of a suite that a run belongs to: `apgd-t` of `autoattack>apgd-t@3`."""
+    return re.split("[@#]", entry.rpartition(">")[2])[0]
+
+
+def _cost(run: Run, entries: list[str], settled: NDArray[np.bool_], what: str) -> float:
+    """Passes through the network, per image."""
+    return sum(int(run.table(entry)[what][settled].sum()) for entry in entries) / max(1, int(settled.sum()))
+
+
+def _seconds(run: Run, entries: list[str]) -> float:
+    return sum(done.seconds for done in run.finished if done.entry in entries)
 
 
 def _share(which: NDArray[np.bool_], among: NDArray[np.bool_]) -> Share:

@@ -16,9 +16,10 @@ from gamagat.data.core import Dataset, load_data
 from gamagat.engine.ledger import Ledger, Verdict, digest_of
 from gamagat.engine.manifest import data_hash, weights_hash
 from gamagat.engine.rejudge import Second, judge_again
-from gamagat.engine.results import Share, known_runs, summarize
+from gamagat.engine.results import known_runs, summarize
 from gamagat.engine.run import NOT_RUN, RESULT, Run, ledger_files, read_run
 from gamagat.engine.runtime import borrowed, choose_device, default_batch_size, fitted
+from gamagat.engine.share import Share
 from gamagat.errors import RunError
 from gamagat.models.core import load_model
 from gamagat.pieces.threat import ThreatModel, norm_named

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from gamagat.attacks.combine import passes
 from gamagat.attacks.core import Attack
 from gamagat.attacks.network import Network, is_memory
 from gamagat.attacks.outcome import Outcome
@@ -74,10 +75,11 @@ class Work:
         chunks = [(number, part) for number, part in enumerate(parts) if number % group.count == group.rank]
         return cls(arena, known, {(done.entry, done.chunk) for done in run.finished}, chunks)
 
-    def entry(self, ledger: Ledger, name: str, attack: Attack | None, before: list[str], steps: int) -> None:
+    def entry(self, ledger: Ledger, name: str, attack: Attack | None, before: list[str]) -> None:
         """One run of one attack over the images that the runs before it left standing; None: no attack."""
         todo = [(number, self._standing(part, before, attack)) for number, part in self.chunks]
-        watch = Watch(self.arena.onlooker, name, sum(len(part) for _, part in todo), steps)
+        most = 1 if attack is None else passes(attack)
+        watch = Watch(self.arena.onlooker, name, sum(len(part) for _, part in todo), most)
         for number, part in todo:
             if (name, number) not in self.finished:
                 began = perf_counter()

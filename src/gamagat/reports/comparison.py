@@ -6,8 +6,8 @@ from rich.table import Table
 
 from gamagat.engine.budget import Cost, at_budget, curve
 from gamagat.engine.compare import Comparison, Pair
-from gamagat.engine.results import Share
 from gamagat.engine.run import Run
+from gamagat.engine.share import Share
 
 COSTS = {"backwards": "gradient evaluations", "passes": "passes through the network"}
 

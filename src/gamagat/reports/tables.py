@@ -1,9 +1,12 @@
 """An evaluation as a table in the terminal."""
 
+from collections.abc import Iterator
+
 from rich.markup import escape
 from rich.table import Table
 
-from gamagat.engine.results import Evaluation, Share
+from gamagat.engine.results import AttackResult, Evaluation, Member
+from gamagat.engine.share import Share
 
 
 def evaluation_table(result: Evaluation) -> Table:
@@ -20,6 +23,8 @@ def evaluation_table(result: Evaluation) -> Table:
     for attack in result.attacks:
         costs = (f"{attack.forwards:.1f}", f"{attack.backwards:.1f}", f"{attack.seconds:.1f}")
         table.add_row(escape(attack.name), *_accuracy(attack.standing), *costs)
+        for member in attack.members:
+            table.add_row(*_member_row(member), style="dim")
     if result.unfinished:
         table.caption = (
             f"unfinished: {result.standing.of} of {result.n} images are through with every run shown"
@@ -30,13 +35,31 @@ def evaluation_table(result: Evaluation) -> Table:
     return table
 
 
+def _member_row(member: Member) -> tuple[str, ...]:
+    """What one attack of a suite broke, and what was left after it."""
+    costs = (f"{member.forwards:.1f}", f"{member.backwards:.1f}", f"{member.seconds:.1f}")
+    return f"  {escape(member.name)}", f"{member.standing.percent:.2f}", f"{member.fooled} fooled", *costs
+
+
 def curve_lines(result: Evaluation) -> list[str]:
-    """Accuracy after each run, for the attacks that made more than one."""
-    return [
+    """Accuracy after each run, of attacks that made several; distances, of those that look for them."""
+    runs = [
         f"{attack.name} after each run: " + " ".join(f"{accuracy:.2f}" for accuracy in attack.curve)
         for attack in result.attacks
-        if len(attack.curve) > 1
+        if len(attack.curve) > 1 and not attack.members
     ]
+    return runs + [line for attack in result.attacks if attack.nearest for line in _distances(attack)]
+
+
+def _distances(attack: AttackResult) -> Iterator[str]:
+    nearest = attack.nearest
+    if nearest is None or nearest.mean is None:
+        yield f"{attack.name} found no adversarial image at any distance"
+        return
+    found = f"{len(nearest.found)} of {int((nearest.sizes > 0).sum())} images"
+    yield f"{attack.name} nearest: mean {nearest.mean:.4g}, median {nearest.median:.4g} ({found})"
+    steps = ", ".join(f"{eps:.4g}: {share.percent:.2f}" for eps, share in nearest.curve())
+    yield f"{attack.name} accuracy at eps {steps}"
 
 
 def _accuracy(share: Share) -> tuple[str, str]:

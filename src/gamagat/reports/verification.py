@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from gamagat.engine.results import Share
+from gamagat.engine.share import Share
 from gamagat.engine.verify import Verification
 
 SHOWN = 10  # problems that are printed; one is enough to doubt a run

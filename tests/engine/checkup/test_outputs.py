@@ -116,7 +116,6 @@ def test_too_few_and_too_many_outputs_are_found(found, broken):
         (3, ["apgd-t"], {"dlr-classes": "warn"}),
         (3, ["autoattack:seed=1"], {"dlr-classes": "warn"}),
         (3, ["apgd-dlr"], {"dlr-classes": "warn"}),
-        (3, ["pgd:loss=dlr"], {"dlr-classes": "warn"}),
         (3, ["gama-pgd", "apgd-ce"], {}),
         (4, ["apgd-t"], {}),
     ],

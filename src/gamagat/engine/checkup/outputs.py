@@ -5,9 +5,11 @@ from typing import Any
 
 import torch
 
+from gamagat.attacks.core import ATTACKS, FEW_CLASSES, USES_DLR
 from gamagat.engine.checkup.exam import Exam, listed, percent, reason
 from gamagat.engine.findings import Finding, Severity
 from gamagat.pieces.losses import take, without
+from gamagat.registry import parse_spec
 
 ROUNDS_TO_ONE = 17.3  # from this gap on 1 - p of the true class is below half a unit in the last place
 UNDERFLOWS = 104.0  # from this gap on the other classes' probabilities are zero
@@ -145,15 +147,12 @@ def class_count(exam: Exam) -> Iterator[Finding]:
 
 def too_few_for_dlr(exam: Exam) -> Iterator[Finding]:
     """The DLR loss compares the first logit with the third, targeted also with the fourth."""
-    names = ("apgd-t", "autoattack")
-    dlr = [spec for spec in exam.case.attacks if spec.split(":")[0].lower() in names or "dlr" in spec.lower()]
+    dlr = [spec for spec in exam.case.attacks if USES_DLR in ATTACKS[parse_spec(spec)[0]].tags]
     if dlr and exam.classes < 4:
         yield Finding(
             "dlr-classes",
             "warn",
             f"{listed(dlr)} is planned, and the network has {exam.classes} outputs.",
-            "The DLR loss divides by the lead over the third logit, its targeted form also over the fourth; "
-            "with three classes the targeted form falls back to the untargeted, with two both fall back to "
-            "the plain logit margin.",
+            FEW_CLASSES,
             "Go on, or use attacks that need no third class, such as gama-pgd or apgd-ce.",
         )

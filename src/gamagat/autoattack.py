@@ -1,0 +1,132 @@
+"""AutoAttack with the calling convention that people know from its authors' package."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from time import perf_counter
+from typing import Any
+
+import torch
+
+from gamagat.api import ReadyAttack
+from gamagat.attacks.combine import InTurn, restarts
+from gamagat.attacks.core import ATTACKS, USES_DLR, Attack
+from gamagat.attacks.network import Network
+from gamagat.engine.checks import check_batch_size, check_images
+from gamagat.engine.judge import judge
+from gamagat.engine.plan import read_threat
+from gamagat.engine.runtime import borrowed, device_of, fitted
+from gamagat.errors import ConfigError
+from gamagat.pieces.types import Images, Labels, Mask, Scores
+
+NAMES = ("apgd-ce", "apgd-dlr", "apgd-t", "fab", "fab-t", "square")
+
+
+class AutoAttack:
+    """`AutoAttack(model, norm="Linf", eps=8/255).run_standard_evaluation(x, y, bs=250)`.
+
+    `version` is standard, v1, rand, or custom with `attacks_to_run` by name. Unlike the original, no result
+    depends on `bs` or on the caller's random state, and every success is judged again in single precision.
+    """
+
+    def __init__(
+        self,
+        model: Callable[[Images], Scores],
+        norm: str = "Linf",
+        eps: float | str = 8 / 255,
+        seed: int | None = 0,
+        verbose: bool = True,
+        attacks_to_run: Sequence[str] = (),
+        version: str = "standard",
+    ) -> None:
+        self.model, self.threat = model, read_threat(norm, eps)
+        self.seed, self.verbose = seed or 0, verbose
+        self.members = _chosen(attacks_to_run) if version == "custom" else _version(version)
+
+    def run_standard_evaluation(
+        self, x_orig: Images, y_orig: Labels, bs: int = 250, return_labels: bool = False
+    ) -> Any:
+        """The images after all attacks, each on what is still standing; robust ones come back as they were.
+
+        With `return_labels` the classes the network gives them come, too.
+        """
+        images, standing = x_orig.clone(), ~self._fooled(x_orig, x_orig, y_orig, bs)
+        began = perf_counter()
+        self._say(f"initial accuracy: {_percent(standing)}")
+        for name, attack in self.members:
+            if not bool(standing.any()):
+                break
+            alive = standing.nonzero().squeeze(1)
+            found = self._attacked(name, attack, x_orig[alive], y_orig[alive], alive, bs)
+            fooled = self._fooled(found, x_orig[alive], y_orig[alive], bs)
+            images[alive[fooled]] = found[fooled].to(images.dtype)
+            standing[alive[fooled]] = False
+            self._say(
+                f"robust accuracy after {name}: {_percent(standing)} ({int(fooled.sum())} of {len(alive)} "
+                f"fooled, {perf_counter() - began:.1f} s in all)"
+            )
+        return (images, self._judged(images, x_orig, y_orig, bs)[1]) if return_labels else images
+
+    def run_standard_evaluation_individual(
+        self, x_orig: Images, y_orig: Labels, bs: int = 250
+    ) -> dict[str, Images]:
+        """The images after each attack by itself."""
+        result = {}
+        right = ~self._fooled(x_orig, x_orig, y_orig, bs)
+        for name, attack in self.members:
+            images, alive = x_orig.clone(), right.nonzero().squeeze(1)
+            if len(alive):
+                images[alive] = self._attacked(name, attack, x_orig[alive], y_orig[alive], alive, bs)
+            left = right & ~self._fooled(images, x_orig, y_orig, bs)
+            self._say(f"robust accuracy by {name}: {_percent(left)}")
+            result[name] = images
+        return result
+
+    def clean_accuracy(self, x_orig: Images, y_orig: Labels, bs: int = 250) -> float:
+        """The share of images that the network classifies correctly, from 0 to 1."""
+        return 1 - float(self._fooled(x_orig, x_orig, y_orig, bs).double().mean())
+
+    def _attacked(self, name: str, attack: Attack, x: Images, y: Labels, ids: Labels, bs: int) -> Images:
+        uses_dlr = USES_DLR in ATTACKS[name].tags
+        return ReadyAttack(attack, self.model, self.threat, self.seed, bs, uses_dlr)(x, y, ids).to(x.dtype)
+
+    def _fooled(self, images: Images, x: Images, y: Labels, bs: int) -> Mask:
+        return self._judged(images, x, y, bs)[0]
+
+    def _judged(self, images: Images, x: Images, y: Labels, bs: int) -> tuple[Mask, Labels]:
+        check_batch_size(bs)
+        check_images(x, y)
+        device = device_of(self.model) or x.device
+        parts = []
+        with borrowed(self.model):
+            network = Network(fitted(self.model), bs)
+            for first in range(0, len(x), bs):
+                part = slice(first, first + bs)
+                made, clean = (batch[part].to(device).float() for batch in (images, x))
+                parts.append(
+                    judge(network, made, clean, y[first : first + bs].to(device).long(), self.threat)
+                )
+        fooled, classes = (torch.cat([part[field] for part in parts]).to(x.device) for field in (0, 1))
+        return fooled, classes
+
+    def _say(self, words: str) -> None:
+        if self.verbose:
+            print(words, flush=True)
+
+
+def _version(name: str) -> list[tuple[str, Attack]]:
+    suite = ATTACKS.make("autoattack", version=name)
+    assert isinstance(suite, InTurn)
+    return [(suffix.removeprefix(">"), attack) for suffix, attack in suite.members]
+
+
+def _chosen(names: Sequence[str]) -> list[tuple[str, Attack]]:
+    if not names or not set(names) <= set(NAMES):
+        raise ConfigError(
+            f"version='custom' needs attacks_to_run with some of {', '.join(NAMES)}; got {list(names)}"
+        )
+    return [(name, restarts(ATTACKS.make(name), 1)) for name in names]
+
+
+def _percent(standing: Mask) -> str:
+    return f"{100 * float(standing.double().mean()):.2f} %"

@@ -1,0 +1,113 @@
+"""Images made on one network and judged on others."""
+
+import json
+
+import pytest
+import torch
+from torch import nn
+
+from gamagat.attacks.combine import thorough
+from gamagat.attacks.core import ATTACKS
+from gamagat.data.core import from_tensors
+from gamagat.engine.plan import plan_attacks
+from gamagat.engine.transfer import TransferRequest, run_transfer, transfer
+from gamagat.errors import GamagatError
+from gamagat.models.core import BUNDLED
+from gamagat.pieces.noise import Noise
+from gamagat.pieces.threat import LINF, ThreatModel
+from gamagat.reports.transfer import transfer_table
+from helpers import images_like, seeded, tiny_network
+
+THREAT = ThreatModel(LINF, 0.05)
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module")
+def case():
+    networks = {
+        "source": seeded(tiny_network),
+        "same": seeded(tiny_network),
+        "other": seeded(tiny_network, 9),
+    }
+    images = images_like(30)
+    with torch.no_grad():
+        labels = networks["source"](images).argmax(1)
+    return networks, from_tensors(images, name="random", labels=labels, classes=map(str, range(5)))
+
+
+def run(case, *specs, size=7):
+    networks, data = case
+    return run_transfer(networks, data, THREAT, plan_attacks(specs), CPU, size)
+
+
+def test_a_network_equal_to_the_source_falls_with_it(case):
+    result = run(case, "fgsm", "pgd:steps=7")
+    for left in result.attacks.values():
+        assert left["same"] == left["source"]
+    assert result.attacks["pgd:steps=7"]["source"].count < result.clean["source"].count
+
+
+def test_the_figures_are_those_of_images_made_by_hand(case):
+    networks, data = case
+    x, y = data.batch(torch.arange(30), CPU)
+    result = run(case, "fgsm")
+    pixels = x.clone().requires_grad_()
+    (grad,) = torch.autograd.grad(nn.functional.cross_entropy(networks["source"](pixels), y), pixels)
+    images = (x + THREAT.eps * grad.sign()).clamp(0, 1)
+    for name, model in networks.items():
+        right = (model(x).argmax(1) == y) & (model(images).argmax(1) == y)
+        assert result.attacks["fgsm"][name].count == int(right.sum())
+        assert result.clean[name].count == int((model(x).argmax(1) == y).sum())
+
+
+def test_every_image_goes_to_the_last_iterate(case):
+    networks, data = case
+    x, y = data.batch(torch.arange(30), CPU)
+    early = ATTACKS.make("pgd", steps=9)
+    late = thorough(early)(networks["source"], x, y, THREAT, Noise.for_images(data.ids))
+    assert (late.backwards == 9).all()
+    assert (early(networks["source"], x, y, THREAT, Noise.for_images(data.ids)).backwards < 9).any()
+    right = (networks["other"](x).argmax(1) == y) & (networks["other"](late.images).argmax(1) == y)
+    assert run(case, "pgd:steps=9").attacks["pgd:steps=9"]["other"].count == int(right.sum())
+
+
+def test_the_batch_size_does_not_matter(case):
+    assert run(case, "pgd:steps=5,restarts=2", size=4) == run(case, "pgd:steps=5,restarts=2", size=30)
+
+
+def test_more_tries_leave_no_more(case):
+    once, thrice = (
+        next(iter(run(case, f"pgd:steps=5,restarts={times}").attacks.values())) for times in (1, 3)
+    )
+    assert all(thrice[name].count <= once[name].count for name in once)
+
+
+def test_from_words_to_a_table():
+    request = TransferRequest(
+        source="digits-cnn",
+        targets=("digits-cnn", "digits-cnn"),
+        target_weights=(BUNDLED / "digits-cnn.safetensors",) * 2,
+        n=20,
+        attacks=("fgsm",),
+    )
+    result = transfer(request)
+    assert list(result.clean) == ["digits-cnn (source)", "digits-cnn #1", "digits-cnn #2"]
+    assert result.as_json()["n"] == 20
+    assert json.loads(json.dumps(result.as_json()))["attacks"][0]["name"] == "fgsm"
+    assert transfer_table(result).row_count == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"targets": ()}, "--target"),
+        ({"target_weights": (BUNDLED / "digits-cnn.safetensors",)}, "1 times for 2 targets"),
+        ({"attacks": ("cw",)}, "l2"),
+        ({"attacks": ("nothing",)}, "nothing"),
+        ({"targets": ("resnet18",)}, "weights"),
+    ],
+)
+def test_bad_requests_are_one_sentence(options, words):
+    given = {"source": "digits-cnn", "targets": ("digits-cnn", "digits-cnn"), "n": 5} | options
+    with pytest.raises(GamagatError, match=words):
+        transfer(TransferRequest(**given))

@@ -1,0 +1,105 @@
+"""The class with AutoAttack's calling convention."""
+
+import warnings
+
+import pytest
+import torch
+
+import gamagat
+from gamagat.errors import ConfigError
+from helpers import images_like, seeded, tiny_network
+
+EPS = 0.03
+
+
+@pytest.fixture(scope="module")
+def case():
+    model, x = seeded(tiny_network), images_like(30)
+    with torch.no_grad():
+        y = model(x).argmax(1)
+    y[:3] = (y[:3] + 1) % 5
+    return model, x, y
+
+
+def quick(model, **options):
+    chosen = {"version": "custom", "attacks_to_run": ["apgd-ce", "square"], "verbose": False} | options
+    return gamagat.AutoAttack(model, norm="Linf", eps=EPS, **chosen)
+
+
+def test_the_images_are_what_people_expect(case):
+    model, x, y = case
+    images, labels = quick(model).run_standard_evaluation(x, y, bs=7, return_labels=True)
+    assert images.shape == x.shape
+    assert float((images - x).abs().max()) <= EPS + 1e-6
+    assert torch.equal(labels, model(images).argmax(1))
+    fooled = labels != y
+    assert fooled[:3].all()  # wrong untouched
+    assert 3 < int(fooled.sum()) < 30
+    assert torch.equal(images[~fooled], x[~fooled])
+    assert torch.equal(images[:3], x[:3])
+
+
+def test_no_result_depends_on_the_batch_or_on_the_callers_random_state(case):
+    model, x, y = case
+    state = torch.get_rng_state()
+    first = quick(model).run_standard_evaluation(x, y, bs=30)
+    assert torch.equal(state, torch.get_rng_state())
+    torch.rand(3)
+    second = quick(model).run_standard_evaluation(x, y, bs=4)
+    assert torch.equal(model(first).argmax(1) == y, model(second).argmax(1) == y)
+
+
+def test_it_says_what_each_attack_left(case, capsys):
+    model, x, y = case
+    quick(model, verbose=True).run_standard_evaluation(x, y)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "initial accuracy: 90.00 %"
+    assert lines[1].startswith("robust accuracy after apgd-ce: ")
+    assert lines[2].startswith("robust accuracy after square: ")
+
+
+def test_each_attack_by_itself(case):
+    model, x, y = case
+    found = quick(model).run_standard_evaluation_individual(x, y)
+    together = quick(model).run_standard_evaluation(x, y)
+    assert list(found) == ["apgd-ce", "square"]
+    left = [int((model(images).argmax(1) == y).sum()) for images in (*found.values(), together)]
+    assert left[2] <= min(left[:2])
+    assert quick(model).clean_accuracy(x, y) == pytest.approx(0.9)
+
+
+@pytest.mark.parametrize(
+    ("version", "names"),
+    [("standard", ["apgd-ce", "apgd-t", "fab-t", "square"]), ("rand", ["apgd-ce", "apgd-dlr"])],
+)
+def test_versions(case, version, names):
+    model, *_ = case
+    assert [name for name, _ in gamagat.AutoAttack(model, version=version).members] == names
+
+
+def test_few_classes_are_warned_of():
+    model, x = seeded(lambda: tiny_network(classes=3)), images_like(4)
+    y = model(x).argmax(1)
+    attack = quick(model, attacks_to_run=["apgd-dlr"])
+    with pytest.warns(UserWarning, match="3 classes.*falls back"):
+        attack.run_standard_evaluation(x, y)
+    with pytest.warns(UserWarning, match="falls back"):
+        gamagat.attack("apgd-t:steps=2", model, eps=0.1)(x, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        gamagat.attack("apgd-ce:steps=2", model, eps=0.1)(x, y)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"version": "custom", "attacks_to_run": []}, "apgd-ce"),
+        ({"version": "custom", "attacks_to_run": ["apgd"]}, "apgd-ce"),
+        ({"version": "plus"}, "standard"),
+        ({"norm": "L1"}, "linf"),
+        ({"eps": -1}, "eps"),
+    ],
+)
+def test_bad_options_are_one_sentence(case, options, words):
+    with pytest.raises(ConfigError, match=words):
+        gamagat.AutoAttack(case[0], **options)
