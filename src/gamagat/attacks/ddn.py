@@ -1,0 +1,181 @@
+"""DDN (Rony et al., 2019): the direction of the perturbation is learnt, its norm grows and shrinks by itself.
+
+What it returns may lie outside the threat model: then this is the nearest adversarial image it has seen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+import torch
+
+from gamagat.attacks.core import ATTACKS, HUGE, L2_ONLY, MINIMUM_NORM, TINY, Attack, check_options
+from gamagat.attacks.fab import fools
+from gamagat.attacks.lanes import News, in_lanes
+from gamagat.attacks.outcome import Outcome
+from gamagat.errors import ConfigError
+from gamagat.pieces.gradients import Objective, backprop
+from gamagat.pieces.losses import Slope, View, cross_entropy
+from gamagat.pieces.noise import Noise
+from gamagat.pieces.schedules import Timetable, cosine
+from gamagat.pieces.threat import L2, ThreatModel
+from gamagat.pieces.trees import lift, pick
+from gamagat.pieces.types import Counts, Images, Labels, Mask, Model, PerExample, Schedule, Scores
+
+
+class Nearest(NamedTuple):
+    """The nearest adversarial image of each that was seen, and when one was first inside the threat model."""
+
+    image: Images  # the image itself where there is none
+    size: PerExample  # its distance; infinite where there is none
+    fell: Counts  # how many steps were taken when one was first seen inside, or -1
+
+    @classmethod
+    def none_yet(cls, x: Images, threat: ThreatModel) -> Nearest:
+        """Nothing has been seen."""
+        size = threat.distance(x, x)
+        return cls(x, torch.full_like(size, float("inf")), torch.full_like(size, -1, dtype=torch.int64))
+
+    def seen(self, images: Images, fooled: Mask, x: Images, step: Counts, threat: ThreatModel) -> Nearest:
+        """Remember the images that fool and are nearer than all before."""
+        size = threat.distance(images, x)
+        nearer = fooled & (size < self.size)
+        inside = fooled & (self.fell < 0) & threat.contains(images, x)
+        return Nearest(
+            torch.where(lift(nearer, images), images, self.image),
+            torch.where(nearer, size, self.size),
+            torch.where(inside, step, self.fell),
+        )
+
+    def otherwise(self, last: Images, x: Images, threat: ThreatModel) -> Images:
+        """The nearest, or the last try, drawn into the ball, where there is none."""
+        last = (x + threat.project(last - x, x)).clamp(threat.low, threat.high)
+        return torch.where(lift(self.size.isfinite(), last), self.image, last)
+
+
+class Walk(NamedTuple):
+    """A batch on its way: a tree with one row per image, so that any image can leave at any step."""
+
+    place: Labels  # where in the caller's batch the image was
+    x: Images
+    y: Labels
+    target: Labels | None
+    point: Images
+    fooled: Mask  # whether the point is adversarial
+    norm: PerExample  # of the perturbation, before it was clipped and rounded
+    nearest: Nearest
+    step: Counts
+
+
+@dataclass(frozen=True, slots=True)
+class DecoupledAttack:
+    """Turn the perturbation along the gradient, and make it shorter where it fools and longer where not.
+
+    With a target the target's cross-entropy falls, else the label's rises. Images are rounded to `levels`
+    grey levels at every step, or not at all where that is 0.
+    """
+
+    steps: int
+    init_norm: float = 1.0
+    gamma: float = 0.05
+    levels: int = 256
+
+    def __post_init__(self) -> None:
+        if self.steps < 1:
+            raise ConfigError(f"an attack needs at least one step, got steps={self.steps}")
+        if self.levels < 2 and self.levels != 0:
+            raise ConfigError(f"levels must be at least 2, or 0 for no rounding, got {self.levels}")
+        check_options(init_norm=(self.init_norm, TINY, HUGE), gamma=(self.gamma, 0.0, 0.99))
+
+    @property
+    def passes(self) -> int:
+        """How often an image may pass forward through the network: once, and twice a step."""
+        return 1 + 2 * self.steps
+
+    def __call__(
+        self,
+        model: Model,
+        x: Images,
+        y: Labels,
+        threat: ThreatModel,
+        noise: Noise,
+        target: Labels | None = None,
+    ) -> Outcome:
+        times, rate = Timetable(self.steps, x), cosine(1.0, 0.01, self.steps)
+
+        def enter(places: Labels) -> Walk:
+            aim = None if target is None else target[places]
+            return self.begin(model, places, x[places], y[places], threat, aim)
+
+        def step(walk: Walk) -> tuple[Walk, News | None]:
+            # An image may be done before its first step.
+            leave = (walk.step == self.steps) | (walk.nearest.size == 0)
+            if bool(leave.any()):
+                return pick(walk, ~leave), _news(pick(walk, leave), threat)
+            return self.advance(model, walk, threat, times, rate), None
+
+        return in_lanes(model, x, enter, step)
+
+    def begin(
+        self, model: Model, places: Labels, x: Images, y: Labels, threat: ThreatModel, target: Labels | None
+    ) -> Walk:
+        """Every image as it is; one that is misclassified has its answer already."""
+        fooled, none = fools(model, x, y), torch.zeros_like(places)
+        nearest = Nearest.none_yet(x, threat).seen(x, fooled, x, none, threat)
+        return Walk(places, x, y, target, x, fooled, x.new_full((len(x),), self.init_norm), nearest, none)
+
+    def advance(
+        self, model: Model, walk: Walk, threat: ThreatModel, times: Timetable, rate: Schedule
+    ) -> Walk:
+        """One step for every image, and a look at where it led."""
+        alpha = lift(times.read(rate, walk.step), walk.x)
+        turned = walk.point - walk.x + alpha * L2.steepest(_gradient(model, walk, times))
+        # Beyond the furthest corner of the pixels there is nothing, and the way back from there is long.
+        furthest = L2.size(torch.maximum(walk.x - threat.low, threat.high - walk.x))
+        change = torch.where(walk.fooled, 1 - self.gamma, 1 + self.gamma).to(walk.norm)
+        norm = torch.minimum(walk.norm * change, furthest)
+        point = (walk.x + lift(norm, turned) * L2.steepest(turned)).clamp(threat.low, threat.high)
+        point = self.rounded(point, threat)
+        fooled, step = fools(model, point, walk.y), walk.step + 1
+        nearest = walk.nearest.seen(point, fooled, walk.x, step, threat)
+        return walk._replace(point=point, fooled=fooled, norm=norm, nearest=nearest, step=step)
+
+    def rounded(self, images: Images, threat: ThreatModel) -> Images:
+        """The images at the nearest of so many evenly spaced grey levels."""
+        if self.levels == 0:
+            return images
+        span, last = threat.high - threat.low, self.levels - 1
+        return threat.low + span * (((images - threat.low) / span * last).round() / last)
+
+
+def _gradient(model: Model, walk: Walk, times: Timetable) -> Images:
+    """Which way the label's cross-entropy climbs, or the target's falls; its size means nothing."""
+    aim, way = (walk.y, 1) if walk.target is None else (walk.target, -1)
+
+    def view(logits: Scores) -> View:
+        return View(logits, aim, partial(times.read, step=walk.step))
+
+    def slope(logits: Scores) -> Slope:
+        exact = cross_entropy.slope(view(logits))
+        return exact._replace(direction=way * exact.direction)
+
+    objective = Objective(lambda logits: way * cross_entropy.value(view(logits)), slope)
+    return backprop.read(model, walk.point, objective, Noise(walk.place)).grad
+
+
+def _news(walk: Walk, threat: ThreatModel) -> News:
+    """Where the images were and what became of them."""
+    images = walk.nearest.otherwise(walk.point, walk.x, threat)
+    # One look at the image itself; each step is one gradient and one look.
+    return walk.place, Outcome(images, walk.nearest.fell, 1 + 2 * walk.step, walk.step)
+
+
+@ATTACKS.register("ddn", tags=[MINIMUM_NORM, L2_ONLY])
+def ddn(steps: int = 100, init_norm: float = 1.0, gamma: float = 0.05, levels: int = 256) -> Attack:
+    """DDN: the smallest L2 perturbation that fools, its direction and its norm taken apart.
+
+    The norm begins at `init_norm` and changes by a share of `gamma` at every step; `levels=0` rounds nothing.
+    """
+    return DecoupledAttack(steps, init_norm, gamma, levels)
