@@ -12,9 +12,10 @@ ANYONE = {"errors", "registry", "version"}
 ARROWS = {
     "pieces": {"pieces"},
     "attacks": {"attacks", "pieces"},
+    "defenses": {"defenses", "attacks", "pieces"},
     "models": {"models", "pieces.types"},
     "data": {"data", "pieces.types"},
-    "engine": {"engine", "attacks", "models", "data", "pieces"},
+    "engine": {"engine", "attacks", "defenses", "models", "data", "pieces"},
     "reports": {"reports", "engine"},
     "api": {"engine", "attacks", "data", "pieces"},
     "autoattack": {"api", "engine", "attacks", "pieces"},

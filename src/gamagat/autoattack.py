@@ -12,7 +12,7 @@ from gamagat.api import ReadyAttack
 from gamagat.attacks.combine import InTurn, restarts
 from gamagat.attacks.core import ATTACKS, USES_DLR, Attack
 from gamagat.attacks.network import Network
-from gamagat.engine.checks import check_batch_size, check_images
+from gamagat.engine.checks import check_batch_size, check_images, check_labels, check_model
 from gamagat.engine.judge import judge
 from gamagat.engine.plan import read_threat
 from gamagat.engine.runtime import borrowed, device_of, fitted
@@ -41,61 +41,72 @@ class AutoAttack:
     ) -> None:
         self.model, self.threat = model, read_threat(norm, eps)
         self.seed, self.verbose = seed or 0, verbose
-        self.members = _chosen(attacks_to_run) if version == "custom" else _version(version)
+        self.members = _chosen(attacks_to_run) if version == "custom" else _version(version, attacks_to_run)
 
     def run_standard_evaluation(
         self, x_orig: Images, y_orig: Labels, bs: int = 250, return_labels: bool = False
     ) -> Any:
         """The images after all attacks, each on what is still standing; robust ones come back as they were.
 
-        With `return_labels` the classes the network gives them come, too.
+        With `return_labels` the classes the network gives them come, too. Images of less than single
+        precision come back in single: rounded, they would leave the ball.
         """
-        images, standing = x_orig.clone(), ~self._fooled(x_orig, x_orig, y_orig, bs)
+        x = self._admitted(x_orig, y_orig, bs)
+        images, standing = x.clone(), ~self._fooled(x, x, y_orig, bs)
         began = perf_counter()
         self._say(f"initial accuracy: {_percent(standing)}")
         for name, attack in self.members:
             if not bool(standing.any()):
                 break
             alive = standing.nonzero().squeeze(1)
-            found = self._attacked(name, attack, x_orig[alive], y_orig[alive], alive, bs)
-            fooled = self._fooled(found, x_orig[alive], y_orig[alive], bs)
-            images[alive[fooled]] = found[fooled].to(images.dtype)
+            found = self._attacked(name, attack, x[alive], y_orig[alive], alive, bs)
+            fooled = self._fooled(found, x[alive], y_orig[alive], bs)
+            images[alive[fooled]] = found[fooled]
             standing[alive[fooled]] = False
             self._say(
                 f"robust accuracy after {name}: {_percent(standing)} ({int(fooled.sum())} of {len(alive)} "
                 f"fooled, {perf_counter() - began:.1f} s in all)"
             )
-        return (images, self._judged(images, x_orig, y_orig, bs)[1]) if return_labels else images
+        return (images, self._judged(images, x, y_orig, bs)[1]) if return_labels else images
 
     def run_standard_evaluation_individual(
         self, x_orig: Images, y_orig: Labels, bs: int = 250
     ) -> dict[str, Images]:
         """The images after each attack by itself."""
-        result = {}
-        right = ~self._fooled(x_orig, x_orig, y_orig, bs)
+        result, x = {}, self._admitted(x_orig, y_orig, bs)
+        right = ~self._fooled(x, x, y_orig, bs)
         for name, attack in self.members:
-            images, alive = x_orig.clone(), right.nonzero().squeeze(1)
+            images, alive = x.clone(), right.nonzero().squeeze(1)
             if len(alive):
-                images[alive] = self._attacked(name, attack, x_orig[alive], y_orig[alive], alive, bs)
-            left = right & ~self._fooled(images, x_orig, y_orig, bs)
+                images[alive] = self._attacked(name, attack, x[alive], y_orig[alive], alive, bs)
+            left = right & ~self._fooled(images, x, y_orig, bs)
             self._say(f"robust accuracy by {name}: {_percent(left)}")
             result[name] = images
         return result
 
     def clean_accuracy(self, x_orig: Images, y_orig: Labels, bs: int = 250) -> float:
         """The share of images that the network classifies correctly, from 0 to 1."""
-        return 1 - float(self._fooled(x_orig, x_orig, y_orig, bs).double().mean())
+        x = self._admitted(x_orig, y_orig, bs)
+        return 1 - float(self._fooled(x, x, y_orig, bs).double().mean())
+
+    def _admitted(self, x: Images, y: Labels, bs: int) -> Images:
+        """The images in single precision at least, once they, their labels and the network are looked at."""
+        check_batch_size(bs)
+        check_images(x, y)
+        x = x.detach().to(torch.promote_types(x.dtype, torch.float32))
+        with borrowed(self.model):
+            first = x[: min(bs, 16)].to(device_of(self.model) or x.device).float()
+            check_labels(y, check_model(Network(fitted(self.model), bs), first))
+        return x
 
     def _attacked(self, name: str, attack: Attack, x: Images, y: Labels, ids: Labels, bs: int) -> Images:
         uses_dlr = USES_DLR in ATTACKS[name].tags
-        return ReadyAttack(attack, self.model, self.threat, self.seed, bs, uses_dlr)(x, y, ids).to(x.dtype)
+        return ReadyAttack(attack, self.model, self.threat, self.seed, bs, uses_dlr)(x, y, ids)
 
     def _fooled(self, images: Images, x: Images, y: Labels, bs: int) -> Mask:
         return self._judged(images, x, y, bs)[0]
 
     def _judged(self, images: Images, x: Images, y: Labels, bs: int) -> tuple[Mask, Labels]:
-        check_batch_size(bs)
-        check_images(x, y)
         device = device_of(self.model) or x.device
         parts = []
         with borrowed(self.model):
@@ -114,7 +125,9 @@ class AutoAttack:
             print(words, flush=True)
 
 
-def _version(name: str) -> list[tuple[str, Attack]]:
+def _version(name: str, unused: Sequence[str]) -> list[tuple[str, Attack]]:
+    if unused:
+        raise ConfigError(f"attacks_to_run is for version='custom' alone, got version={name!r}")
     suite = ATTACKS.make("autoattack", version=name)
     assert isinstance(suite, InTurn)
     return [(suffix.removeprefix(">"), attack) for suffix, attack in suite.members]

@@ -22,6 +22,11 @@ from gamagat.engine.findings import Finding
 from gamagat.engine.ranks import Ranks
 from gamagat.engine.request import EvaluationRequest, prepare, run_at_budget
 from gamagat.engine.run import read_run
+from gamagat.engine.training.card import measure, write_card
+from gamagat.engine.training.probe import OnCollapse
+from gamagat.engine.training.run import TrainingRequest
+from gamagat.engine.training.run import train as run_training
+from gamagat.engine.training.settings import parse_settings
 from gamagat.engine.transfer import TransferRequest
 from gamagat.engine.transfer import transfer as run_transfer
 from gamagat.engine.verify import verify_folder
@@ -38,6 +43,7 @@ from gamagat.reports.comparison import (
 from gamagat.reports.findings import findings_view
 from gamagat.reports.tables import curve_lines, evaluation_table
 from gamagat.reports.terminal import console, fail, note, onlooker, show
+from gamagat.reports.training import final_table, training_listener
 from gamagat.reports.transfer import transfer_table
 from gamagat.reports.verification import verification_lines
 from gamagat.version import __version__
@@ -46,11 +52,14 @@ MODEL = Annotated[
     str,
     typer.Argument(
         help="A name (gamagat list models), package.module:callable, torchvision:NAME, timm:NAME, "
-        "or a .pt2, TorchScript or .onnx file."
+        "a .pt2, TorchScript or .onnx file, or the folder of a training."
     ),
 ]
 WEIGHTS = Annotated[Path | None, typer.Option(help="Weights: safetensors, or a torch file of tensors.")]
-DATA = Annotated[str, typer.Option(help="A name (gamagat list data), folder:PATH, arrays:FILE.npz.")]
+DATA = Annotated[
+    str | None,
+    typer.Option(help="A name (gamagat list data), folder:PATH, arrays:FILE.npz. [default: digits]"),
+]
 DATA_DIR = Annotated[Path | None, typer.Option(help="Where data lies; else GAMAGAT_DATA.")]
 COUNT = Annotated[
     int | None, typer.Option("--n", "--images", help="Only the first N images (under torchrun: --images).")
@@ -123,7 +132,7 @@ def top(
 def evaluate(
     model: MODEL,
     weights: WEIGHTS = None,
-    data: DATA = "digits",
+    data: DATA = None,
     data_dir: DATA_DIR = None,
     n: COUNT = None,
     split: SPLIT = "test",
@@ -183,10 +192,58 @@ def evaluate(
 
 
 @app.command()
+def train(
+    recipe: Annotated[str, typer.Argument(help="A name (gamagat list recipes), or gat:epochs=30,weight=10.")],
+    out: Annotated[Path, typer.Option(help="The folder of the training; the same command goes on with it.")],
+    data: DATA = None,
+    model: Annotated[str, typer.Option(help="A name (gamagat list models) or package.module:callable.")] = (
+        "digits-cnn"
+    ),
+    data_dir: DATA_DIR = None,
+    option: Annotated[
+        list[str] | None, typer.Option("--set", help="A setting, epochs=30; repeat it.")
+    ] = None,
+    norm: NORM = "linf",
+    eps: EPS = None,
+    n: Annotated[
+        int | None, typer.Option("--n", "--images", help="Only the first N training images.")
+    ] = None,
+    seed: SEED = 0,
+    device: DEVICE = "auto",
+    precision: Annotated[str, typer.Option(help="auto (fp16 and bf16 on a GPU) or fp32.")] = "auto",
+    on_collapse: Annotated[
+        OnCollapse, typer.Option(help="What to do about catastrophic overfitting.")
+    ] = OnCollapse.WARN,
+    test_images: Annotated[
+        int | None, typer.Option(help="Test images of the final table; 0 leaves it out. [default: all]")
+    ] = None,
+    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write event files, too.")] = False,
+    as_json: JSON = False,
+) -> None:
+    """Train a robust network with one of the paper's methods."""
+    request = TrainingRequest(
+        recipe, data or "digits", model, out, data_dir, parse_settings(option), norm, eps, n, seed, device,
+        precision, on_collapse, tensorboard,
+    )  # fmt: skip
+    with training_listener() as listener:
+        trained = run_training(request, listener)
+    if not Ranks.here().first:
+        return
+    figures = {}
+    if test_images != 0:
+        with onlooker() as watching:
+            figures = measure(trained, test_images, watching)
+    card = write_card(trained, figures)
+    views = [final_table(figures, f"{model} after {trained.plan.name} on {request.data}")] if figures else []
+    words = f"{out}: {trained.seconds:.1f} s of training; measure it again with: gamagat evaluate {out}"
+    show(json.loads(card.read_text()), [*views, Text(words)], as_json)
+
+
+@app.command()
 def doctor(
     model: MODEL,
     weights: WEIGHTS = None,
-    data: DATA = "digits",
+    data: DATA = None,
     data_dir: DATA_DIR = None,
     split: SPLIT = "test",
     norm: NORM = "linf",
@@ -213,7 +270,7 @@ def compare(
     runs: Annotated[list[str], typer.Argument(help="Two folders of --out; with --budget, a model.")],
     budget: Annotated[int | None, typer.Option(help="Gradient evaluations per image.")] = None,
     weights: WEIGHTS = None,
-    data: DATA = "digits",
+    data: DATA = None,
     data_dir: DATA_DIR = None,
     n: COUNT = None,
     split: SPLIT = "test",
@@ -268,7 +325,7 @@ def transfer(
     target_weights: Annotated[
         list[Path] | None, typer.Option(help="Weights, once for each --target in the same order.")
     ] = None,
-    data: DATA = "digits",
+    data: DATA = None,
     data_dir: DATA_DIR = None,
     n: COUNT = None,
     split: SPLIT = "test",
@@ -284,9 +341,21 @@ def transfer(
 ) -> None:
     """Make adversarial images on one network and judge them on others (black-box transfer)."""
     request = TransferRequest(
-        source, tuple(target), source_weights, tuple(target_weights or ()), data, data_dir, split, n, norm,
-        eps, tuple(attack or ("fgsm", "pgd:steps=7")), seed, batch_size, device,
-    )  # fmt: skip
+        source,
+        tuple(target),
+        source_weights,
+        tuple(target_weights or ()),
+        data or "digits",
+        data_dir,
+        split,
+        n,
+        norm,
+        eps,
+        tuple(attack or ("fgsm", "pgd:steps=7")),
+        seed,
+        batch_size,
+        device,
+    )
     with onlooker() as watching:
         result = run_transfer(request, watching)
     show(result.as_json(), [transfer_table(result)], as_json)
@@ -295,7 +364,7 @@ def transfer(
 @app.command("list")
 def list_(
     kind: Annotated[
-        str | None, typer.Argument(help="attacks, models or data; all of them if left out.")
+        str | None, typer.Argument(help="attacks, recipes, models or data; all of them if left out.")
     ] = None,
     as_json: JSON = False,
 ) -> None:

@@ -8,11 +8,17 @@ from typing import Any
 
 from gamagat.attacks.core import ATTACKS
 from gamagat.data.core import DATASETS
+from gamagat.defenses.core import DEFENSES
 from gamagat.errors import unknown
 from gamagat.models.core import MODELS
 from gamagat.registry import Entry, Registry, write_value
 
-SHELVES: dict[str, Registry[Any]] = {"attacks": ATTACKS, "models": MODELS, "data": DATASETS}
+SHELVES: dict[str, Registry[Any]] = {
+    "attacks": ATTACKS,
+    "recipes": DEFENSES,
+    "models": MODELS,
+    "data": DATASETS,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +32,7 @@ class Item:
 
 
 def catalog(kind: str) -> list[Item]:
-    """Everything of one kind: attacks, models or data."""
+    """Everything of one kind: attacks, recipes, models or data."""
     if kind not in SHELVES:
         raise unknown("kind of thing", kind, SHELVES)
     return [_item(name, SHELVES[kind][name]) for name in SHELVES[kind].names()]

@@ -36,7 +36,8 @@ def plan_attack(
     settings = ATTACKS.settings(name, preset, **options)
     attack = restarts(ATTACKS[name].factory(**settings), times)
     spelled = format_spec(name, settings | {"restarts": times})
-    nearest = MINIMUM_NORM in ATTACKS[name].tags
+    # One that stops as soon as it is inside eps knows nothing of what is nearer, nor of what is further away.
+    nearest = MINIMUM_NORM in ATTACKS[name].tags and not settings.get("stop", False)
     return PlannedAttack(spec, spelled, tuple(entries(label or name, attack)), nearest)
 
 

@@ -20,6 +20,7 @@ from gamagat.engine.run import Run, read_run
 from gamagat.engine.runtime import borrowed, choose_device, default_batch_size, fitted
 from gamagat.engine.watch import Onlooker
 from gamagat.models.core import check_weights, load_model
+from gamagat.models.loading.card import read_card
 from gamagat.pieces.threat import ThreatModel, norm_named
 
 
@@ -29,7 +30,7 @@ class EvaluationRequest:
 
     model: str
     weights: Path | None = None
-    data: str = "digits"
+    data: str | None = None  # of a trained network, the data it was trained on; else the built-in digits
     data_dir: Path | None = None
     split: str = "test"
     n: int | None = None
@@ -112,14 +113,26 @@ class Prepared:
         )
 
 
+def completed(request: EvaluationRequest) -> EvaluationRequest:
+    """What a request leaves open, as the card of a trained network says it."""
+    card = read_card(request.model)
+    if card is None:
+        return replace(request, data=request.data or "digits")
+    eps = request.eps
+    if eps is None and request.data is None and card.get("norm") == norm_named(request.norm).name:
+        eps = repr(card.get("eps"))
+    return replace(request, model=str(card.folder.absolute()), data=request.data or card.get("data"), eps=eps)
+
+
 def prepare(request: EvaluationRequest) -> Prepared:
     """Find everything, cheapest first, so that mistakes show before anything runs."""
+    request = completed(request)
     check_batch_size(request.batch_size)
     device = Ranks.here().device(choose_device(request.device))
     plan_attacks(request.attacks, None, request.restarts, norm_named(request.norm))
     if request.weights is None:
         check_weights(request.model)
-    data = load_data(request.data, request.split, request.data_dir).head(request.n)
+    data = load_data(str(request.data), request.split, request.data_dir).head(request.n)
     threat = read_threat(request.norm, request.eps, dict(data.eps))
     plan = plan_attacks(request.attacks, data.preset, request.restarts)
     model = load_model(request.model, request.weights, classes=len(data.classes), channels=data.shape[0])
@@ -129,7 +142,8 @@ def prepare(request: EvaluationRequest) -> Prepared:
 
 def run_at_budget(request: EvaluationRequest, budget: int, onlooker: Onlooker = Onlooker()) -> Run:
     """Evaluate the attacks, each planned for so many gradient evaluations per image."""
-    preset = load_data(request.data, request.split, request.data_dir).preset
+    request = completed(request)
+    preset = load_data(str(request.data), request.split, request.data_dir).preset
     specs = tuple(spec_for_budget(spec, budget, preset) for spec in request.attacks)
     with tempfile.TemporaryDirectory(prefix="gamagat-") as name:
         folder = request.out or Path(name)

@@ -5,6 +5,7 @@ A spec is one of
 - a callable of yours that makes an `nn.Module`: `package.module:callable`
 - `torchvision:NAME` or `timm:NAME`, also with `:normalize=imagenet` behind it
 - a file that holds a whole network: `net.pt2`, `net.onnx`, or TorchScript in `net.pt`, `net.pth`, `net.ts`
+- the folder of a training, which has a model card in it
 """
 
 from pathlib import Path
@@ -13,6 +14,7 @@ import torch
 from torch import nn
 
 from gamagat.errors import CheckpointError, ConfigError, GamagatError, ModelError
+from gamagat.models.loading.card import read_card
 from gamagat.models.loading.checkpoint import read_state
 from gamagat.models.loading.nearest import nearest
 from gamagat.models.loading.outside import LIBRARIES, from_callable, from_library, is_callable
@@ -36,6 +38,8 @@ def load_model(
 
     `classes` and `channels` fill what neither the spec nor the file of weights says.
     """
+    if (card := read_card(spec)) is not None:
+        return load_model(card.model, weights or card.weights, classes=classes, channels=channels)
     if is_program(spec):
         if weights is not None:
             raise ModelError(f"{spec} holds its own weights; give either the program or a name with weights")
@@ -121,7 +125,7 @@ def _made(name: str, settings: Options) -> nn.Module:
 
 def check_weights(spec: str) -> None:
     """Refuse a network that would need a file of weights, before anything else is looked for."""
-    if not is_program(spec) and spec.partition(":")[0] in MODELS:
+    if read_card(spec) is None and not is_program(spec) and spec.partition(":")[0] in MODELS:
         _bundled(spec)
 
 

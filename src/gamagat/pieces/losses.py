@@ -166,6 +166,16 @@ def _drift_slope(view: View) -> Slope:
     return _pull(lead, now, view.labels)
 
 
+def _divergence(view: View) -> PerExample:
+    then = _given(view.reference, "a reference").log_softmax(1)
+    return (then.exp() * (then - view.logits.log_softmax(1))).sum(1)
+
+
+def _divergence_slope(view: View) -> Slope:
+    then = _given(view.reference, "a reference").softmax(1)
+    return Slope(view.logits.softmax(1) - then, torch.zeros_like(then[:, 0]))
+
+
 def _dlr(view: View) -> PerExample:
     if view.logits.shape[1] < 3:
         return _logit_margin(view)
@@ -188,6 +198,8 @@ logit_margin = Loss(_logit_margin, _logit_margin_slope)
 probability_margin = Loss(_probability_margin, _probability_margin_slope)
 target_likelihood = Loss(_target_likelihood, _target_likelihood_slope)  # minus the target's cross-entropy
 drift = Loss(_drift, _drift_slope, guided=True)  # squared distance of the probabilities from the reference's
+
+divergence = Loss(_divergence, _divergence_slope, guided=True)  # of the probabilities from the reference's
 
 
 def guided(base: Loss, weight: Schedule) -> Loss:

@@ -1,6 +1,7 @@
 """Schedules: plain functions from a step (or an epoch) to a number."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
@@ -27,6 +28,11 @@ def stepped(start: float, at: tuple[int, ...], factor: float) -> Schedule:
 def cosine(start: float, end: float, over: int) -> Schedule:
     """Follow half a cosine wave from `start` to `end` in `over` steps, then stay there."""
     return lambda step: end + (start - end) * (1 + math.cos(math.pi * min(step / over, 1.0))) / 2
+
+
+def triangle(peak: float, at: float, over: float) -> Callable[[float], float]:
+    """Rise linearly from 0 to `peak` at the moment `at`, then fall to 0 at the moment `over`."""
+    return lambda step: peak * max(0.0, min(step / at if at else 1.0, (over - step) / (over - at)))
 
 
 def milestone(place: float, steps: int) -> int:

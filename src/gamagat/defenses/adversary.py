@@ -1,0 +1,66 @@
+"""The attack inside a training step: every image takes every step, and the host is never asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from gamagat.pieces.gradients import Objective, backprop
+from gamagat.pieces.losses import Loss, View
+from gamagat.pieces.noise import Noise
+from gamagat.pieces.rules import Iterate, Rule
+from gamagat.pieces.starts import Start
+from gamagat.pieces.threat import ThreatModel
+from gamagat.pieces.types import Images, Labels, Model, Scores
+
+
+@dataclass(frozen=True, slots=True)
+class Adversary:
+    """`steps` steps of `rule` up the `loss` from `start`: `IterativeAttack` without its exits.
+
+    A schedule may give a tensor in place of a number, such as the weight of a loss that grows over the
+    epochs; so a recorded step can be played again with other values.
+    """
+
+    start: Start
+    loss: Loss
+    rule: Rule
+    steps: int = 1
+
+    def __call__(
+        self,
+        model: Model,
+        x: Images,
+        y: Labels,
+        threat: ThreatModel,
+        noise: Noise,
+        reference: Scores | None = None,
+    ) -> Images:
+        delta, state = self.start(x, threat, noise), self.rule.init(x)
+        for step in range(self.steps):
+            at = _reader(step, x)
+
+            def view(logits: Scores, at: Callable[..., Tensor] = at) -> View:
+                return View(logits, y, at, None, reference)
+
+            objective = Objective(lambda z: self.loss.value(view(z)), lambda z: self.loss.slope(view(z)))
+            logits, grad = backprop.read(model, x + delta, objective, noise)
+            moment = torch.full_like(y, step)
+            here = Iterate(x, delta, grad, torch.zeros_like(logits[:, 0]), moment, at)
+            delta, state = self.rule.next(here, state, threat)
+        return (x + delta).clamp(threat.low, threat.high).detach()
+
+
+def _reader(step: int, x: Images) -> Callable[..., Tensor]:
+    """A schedule's value now, once for each image."""
+
+    def at(schedule: Callable[[int], float | Tensor]) -> Tensor:
+        value = schedule(step)
+        if isinstance(value, Tensor):
+            return value.to(x.dtype).expand(len(x))
+        return torch.full((len(x),), value, dtype=x.dtype, device=x.device)
+
+    return at

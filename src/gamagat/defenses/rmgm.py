@@ -1,0 +1,21 @@
+"""R-MGM (Vivek et al., 2019): two adversaries of one image that should be told the same."""
+
+from gamagat.attacks.core import HUGE, check_options
+from gamagat.defenses.core import DEFENSES, DIGITS, Made, Recipe, Stage, Terms
+from gamagat.defenses.fgsm_at import MNIST, fgsm_view, rfgsm_view
+from gamagat.defenses.objectives import logit_gap
+
+
+@DEFENSES.register("rmgm", presets={"mnist": MNIST, "digits": DIGITS})
+def rmgm(weight: float = 1.0, alpha: float = 0.5) -> Recipe:
+    """R-MGM: the cross-entropy of FGSM images plus the squared gap of the logits of FGSM and R-FGSM."""
+    check_options(weight=(weight, 0.0, HUGE))
+    random = rfgsm_view(alpha)
+
+    def step(stage: Stage) -> Terms:
+        plain, noisy = stage.attack(fgsm_view()), stage.attack(random)
+        first, second = stage.logits(plain), stage.logits(noisy)
+        terms = {"ce": stage.cross_entropy(first), "gap": stage.tick.weight * logit_gap(first, second)}
+        return Terms(terms, adversarial=first)
+
+    return Made(step, schedule=lambda done: weight)

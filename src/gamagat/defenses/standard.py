@@ -1,0 +1,14 @@
+"""Training without adversaries."""
+
+from gamagat.defenses.core import DEFENSES, DIGITS, Made, Recipe, Stage, Terms
+
+
+@DEFENSES.register("standard", presets={"digits": DIGITS})
+def standard() -> Recipe:
+    """Normal training: the cross-entropy of clean images."""
+
+    def step(stage: Stage) -> Terms:
+        clean = stage.logits(stage.x)
+        return Terms({"ce": stage.cross_entropy(clean)}, clean)
+
+    return Made(step, selected_by="clean")

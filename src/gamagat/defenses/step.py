@@ -1,0 +1,55 @@
+"""One training step, the same for every recipe: what it minimises, differentiated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from gamagat.defenses.core import Recipe, Stage, Terms
+
+
+def gradients(
+    recipe: Recipe, stage: Stage, parameters: Sequence[Tensor], awp: float = 0.0
+) -> tuple[Terms, list[Tensor]]:
+    """The terms of the recipe and the gradient of their sum with respect to each parameter.
+
+    With `awp` they are taken where a step of that relative size has made the weights worse (adversarial
+    weight perturbation); the weights come back as they were.
+    """
+    terms = recipe(stage)
+    if awp == 0:
+        return terms, _differentiated(terms, parameters)
+    matrices = [parameter for parameter in parameters if parameter.ndim > 1]
+    shifts = _worse(matrices, torch.autograd.grad(terms.loss, matrices), awp)
+    stage.seen = 0  # the same adversarial images once more
+    try:
+        _moved(matrices, shifts, 1.0)
+        terms = recipe(stage)
+        return terms, _differentiated(terms, parameters)
+    finally:
+        stage.seen = None
+        _moved(matrices, shifts, -1.0)
+
+
+def _differentiated(terms: Terms, parameters: Sequence[Tensor]) -> list[Tensor]:
+    leaves = [] if terms.leaf is None else [terms.leaf]
+    grads = torch.autograd.grad(terms.loss, [*parameters, *leaves], allow_unused=True, materialize_grads=True)
+    if terms.leaf is not None and terms.carry is not None:
+        terms.carry(grads[-1])
+    return list(grads[: len(parameters)])
+
+
+def _worse(weights: Sequence[Tensor], grads: Sequence[Tensor], size: float) -> list[Tensor]:
+    """A step up the gradient for each weight, as long as `size` times the weight itself."""
+    return [
+        size * weight.detach().norm() * grad / grad.norm().clamp_min(torch.finfo(grad.dtype).tiny)
+        for weight, grad in zip(weights, grads, strict=True)
+    ]
+
+
+@torch.no_grad()
+def _moved(weights: Sequence[Tensor], shifts: Sequence[Tensor], way: float) -> None:
+    for weight, shift in zip(weights, shifts, strict=True):
+        weight.add_(shift, alpha=way)

@@ -1,0 +1,1 @@
+"""Training: a recipe, a network and a data set become weights; a kill loses one epoch at the most."""

@@ -1,0 +1,131 @@
+"""The end of a training: the figures of the selected and of the last epoch, and the card that tells them."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from gamagat.data.core import Dataset, load_data
+from gamagat.engine.evaluate import Words, evaluate
+from gamagat.engine.manifest import circumstances, write_json
+from gamagat.engine.plan import plan_attacks
+from gamagat.engine.results import Evaluation
+from gamagat.engine.runtime import choose_device, default_batch_size
+from gamagat.engine.training.run import LAST, SELECTED, Trained
+from gamagat.engine.watch import Onlooker
+from gamagat.models.core import load_model
+from gamagat.models.loading.card import NAME
+
+FINAL = ("fgsm", "ifgsm", "pgd:steps=20", "gama-pgd")
+NAMES = {"selected": SELECTED, "last": LAST}
+
+
+def measure(trained: Trained, n: int | None = None, onlooker: Onlooker = Onlooker()) -> dict[str, Evaluation]:
+    """The selected and the last epoch on the test images under the final attacks; each run is kept."""
+    request = trained.request
+    data = load_data(request.data, "test", request.data_dir).head(n)
+    device = choose_device(request.device)
+    return {
+        which: _evaluated(trained, data, device, which, onlooker)
+        for which in NAMES
+        if which == "selected" or not _same(trained.folder)
+    }
+
+
+def _same(folder: Path) -> bool:
+    """Whether the last epoch is the selected one."""
+    return (folder / SELECTED).read_bytes() == (folder / LAST).read_bytes()
+
+
+def _evaluated(
+    trained: Trained, data: Dataset, device: torch.device, which: str, onlooker: Onlooker
+) -> Evaluation:
+    request, weights = trained.request, trained.folder / NAMES[which]
+    model = load_model(request.model, weights, classes=len(data.classes), channels=data.shape[0]).to(device)
+    return evaluate(
+        model,
+        data,
+        trained.threat,
+        plan_attacks(FINAL, data.preset, norm=trained.threat.norm),
+        device=device,
+        batch_size=default_batch_size(data.shape, device),
+        seed=request.seed,
+        onlooker=onlooker,
+        words=Words(
+            model=request.model,
+            weights=str(weights.absolute()),
+            data=request.data,
+            data_dir=None if request.data_dir is None else str(request.data_dir.absolute()),
+            eps=request.eps,
+        ),
+        out=trained.folder / f"evaluation-{which}-{len(data)}",
+    )
+
+
+def figures_of(result: Evaluation) -> dict[str, Any]:
+    """Accuracies in percent."""
+    attacks = {attack.name: attack.standing.known for attack in result.attacks}
+    return {"images": result.n, "clean": result.clean.known, **attacks}
+
+
+def write_card(trained: Trained, figures: dict[str, Evaluation]) -> Path:
+    """The card for machines and the same for people."""
+    request, story, plan = trained.request, trained.story, trained.plan
+    best = story.best(plan.recipe.selected_by)
+    content = {
+        "format": 1,
+        "model": request.model,
+        "weights": SELECTED,
+        "sha256": hashlib.sha256((trained.folder / SELECTED).read_bytes()).hexdigest(),
+        "recipe": plan.spec,
+        "data": request.data,
+        "norm": trained.threat.norm.name,
+        "eps": trained.threat.eps,
+        "seed": request.seed,
+        "selected_epoch": best,
+        "epochs": len(story.rows),
+        "validation": story.rows[best]["val"],
+        "figures": {which: figures_of(result) for which, result in figures.items()},
+        "seconds": trained.seconds,
+        "made": circumstances(choose_device(request.device), plan.settings.batch, 1),
+    }
+    path = trained.folder / NAME
+    write_json(path, content)
+    partial = trained.folder / f".README.md.{os.getpid()}.part"
+    partial.write_text(_page(content))
+    partial.replace(trained.folder / "README.md")
+    return path
+
+
+def _page(card: dict[str, Any]) -> str:
+    """The card in Markdown."""
+    made = card["made"]
+    rows = [
+        f"| {which} | "
+        + " | ".join("-" if value is None else f"{value:g}" for value in figures.values())
+        + " |"
+        for which, figures in card["figures"].items()
+    ]
+    heads = list(next(iter(card["figures"].values()), {}))
+    table = ["| epoch | " + " | ".join(heads) + " |", "|---|" + "---|" * len(heads), *rows] if heads else []
+    return "\n".join(
+        [
+            f"# {card['model']} trained with {card['recipe'].partition(':')[0]} on {card['data']}",
+            "",
+            "`gamagat evaluate DIR` measures this network, DIR being this folder.",
+            f"Trained to be robust in {card['norm']} up to eps {card['eps']:.6g}; it takes images in [0, 1].",
+            "",
+            *table,
+            "",
+            f"- recipe: `{card['recipe']}`",
+            f"- selected: epoch {card['selected_epoch']} (from 0) of {card['epochs']}, seed {card['seed']}",
+            f"- trained in {card['seconds']:.0f} s on {made['device']}, torch {made['torch']}, "
+            f"gamagat {made['gamagat']}, {made['date']}",
+            f"- sha256 of {card['weights']}: {card['sha256']}",
+            "",
+        ]
+    )

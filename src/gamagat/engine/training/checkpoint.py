@@ -1,0 +1,86 @@
+"""Checkpoints: all that training needs to go on, in one file that runs no code when it is read."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from gamagat.engine.training.step import Trainer
+from gamagat.errors import CheckpointError, RunError
+
+NAME, SOUND = "checkpoint.safetensors", "sound.safetensors"
+
+
+@dataclass(slots=True)
+class Story:
+    """What has happened so far: one row for every epoch, and how often training went back."""
+
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    attempt: int = 0
+    ended: str | None = None  # why it ended before its last epoch
+    sound: int | None = None  # the last epoch that had not collapsed
+
+    def best(self, selected_by: str) -> int:
+        """The epoch of the highest accuracy of that name on the validation images; the first of equals."""
+        return max(range(len(self.rows)), key=lambda epoch: (self.rows[epoch]["val"][selected_by], -epoch))
+
+
+def tensors_of(trainer: Trainer) -> dict[str, Tensor]:
+    """Everything that changes while training, by name, as it lies in memory."""
+    found = {f"model.{name}": value for name, value in trainer.model.state_dict().items()}
+    if trainer.average is not None:
+        found |= {f"average.{name}": value for name, value in trainer.average.state_dict().items()}
+    for kind, values in trainer.optimizer.state.items():
+        found |= {f"optimizer.{kind}.{place}": value for place, value in enumerate(values)}
+    return found | {f"memory.{name}": value for name, value in trainer.memory.items()}
+
+
+def save(path: Path, tensors: Mapping[str, Tensor], words: Mapping[str, str] | None = None) -> None:
+    """Write under a temporary name and rename, so that there is never half of a file."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
+    plain = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
+    try:
+        save_file(plain, partial, dict(words or {}))
+        partial.chmod(0o644)  # safetensors lets only the owner read
+        partial.replace(path)
+    except (OSError, SafetensorError) as error:
+        partial.unlink(missing_ok=True)
+        raise RunError(f"cannot write {path}: {error}; free some space or give another --out") from None
+
+
+def save_checkpoint(folder: Path, trainer: Trainer, story: Story, name: str = NAME) -> None:
+    """All of the trainer and the story so far."""
+    words = {"rows": story.rows, "attempt": story.attempt, "ended": story.ended, "sound": story.sound}
+    save(folder / name, tensors_of(trainer), {"story": json.dumps(words)})
+
+
+def load_checkpoint(folder: Path, trainer: Trainer, name: str = NAME) -> Story | None:
+    """Fill the trainer from its last checkpoint, in place; None if there is none."""
+    path = folder / name
+    if not path.is_file():
+        return None
+    wanted = tensors_of(trainer)
+    try:
+        with safe_open(path, "pt") as file, torch.no_grad():
+            if set(file.keys()) != set(wanted):
+                raise CheckpointError(f"{path} is of another network or recipe; give another --out")
+            for key, place in wanted.items():
+                place.copy_(file.get_tensor(key))
+            story = json.loads(file.metadata()["story"])
+    except (OSError, SafetensorError, KeyError, ValueError, RuntimeError) as error:
+        raise CheckpointError(f"cannot read {path}: {error}; remove it to begin again") from None
+    return Story(**story)
+
+
+def weights_of(trainer: Trainer) -> nn.Module:
+    """The network that is measured and kept: the average of the weights where there is one."""
+    return trainer.model if trainer.average is None else trainer.average

@@ -1,0 +1,68 @@
+"""Optimisers as few fused operations on lists of tensors; rates are tensors, so a step can be recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from gamagat.engine.training.settings import Settings
+
+
+class Optimizer(Protocol):
+    """Moves the parameters in place; all it remembers is in `state`."""
+
+    state: dict[str, list[Tensor]]
+
+    def step(self, grads: Sequence[Tensor], rate: Tensor) -> None: ...
+
+
+class Sgd:
+    """v = momentum * v + grad + decay * w;  w = w - rate * v."""
+
+    def __init__(self, parameters: Sequence[Tensor], momentum: float, decay: float) -> None:
+        self.parameters, self.momentum, self.decay = list(parameters), momentum, decay
+        self.state = {"velocity": [torch.zeros_like(parameter) for parameter in parameters]}
+
+    @torch.no_grad()
+    def step(self, grads: Sequence[Tensor], rate: Tensor) -> None:
+        velocity = self.state["velocity"]
+        torch._foreach_mul_(velocity, self.momentum)
+        torch._foreach_add_(velocity, list(grads))
+        torch._foreach_add_(velocity, self.parameters, alpha=self.decay)
+        torch._foreach_sub_(self.parameters, torch._foreach_mul(velocity, rate))
+
+
+class Adam:
+    """Adam with the decay added to the gradient, as torch.optim.Adam has it."""
+
+    def __init__(
+        self, parameters: Sequence[Tensor], momentum: float, decay: float, memory: float = 0.999
+    ) -> None:
+        self.parameters, self.momentum, self.decay = list(parameters), momentum, decay
+        self.memory = memory
+        zeros = [[torch.zeros_like(parameter) for parameter in parameters] for _ in range(2)]
+        count = torch.zeros((), device=self.parameters[0].device)
+        self.state = {"mean": zeros[0], "square": zeros[1], "count": [count]}
+
+    @torch.no_grad()
+    def step(self, grads: Sequence[Tensor], rate: Tensor) -> None:
+        mean, square, (count,) = self.state["mean"], self.state["square"], self.state["count"]
+        count += 1
+        whole = torch._foreach_add(list(grads), self.parameters, alpha=self.decay)
+        torch._foreach_lerp_(mean, whole, 1 - self.momentum)
+        torch._foreach_mul_(square, self.memory)
+        torch._foreach_addcmul_(square, whole, whole, 1 - self.memory)
+        spread = torch._foreach_div(square, 1 - self.memory**count)
+        torch._foreach_sqrt_(spread)
+        torch._foreach_add_(spread, 1e-8)
+        moves = torch._foreach_div(mean, spread)
+        torch._foreach_sub_(self.parameters, torch._foreach_mul(moves, rate / (1 - self.momentum**count)))
+
+
+def make_optimizer(settings: Settings, parameters: Sequence[Tensor]) -> Optimizer:
+    """The optimiser that the settings name."""
+    kind = Adam if settings.optimizer == "adam" else Sgd
+    return kind(parameters, settings.momentum, settings.weight_decay)

@@ -1,0 +1,96 @@
+"""A look at the network after every epoch, and the watchdog that knows catastrophic overfitting by it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import torch
+from torch import nn
+
+from gamagat.data.core import Dataset
+from gamagat.defenses.adversary import Adversary
+from gamagat.engine.judge import predict
+from gamagat.engine.runtime import borrowed
+from gamagat.pieces.losses import cross_entropy
+from gamagat.pieces.noise import Noise
+from gamagat.pieces.rules import projected_ascent
+from gamagat.pieces.schedules import constant
+from gamagat.pieces.starts import Start, at_image, uniform
+from gamagat.pieces.threat import ThreatModel
+from gamagat.pieces.types import Images, Scores
+
+
+class OnCollapse(StrEnum):
+    """What to do when a network collapses."""
+
+    WARN = "warn"
+    STOP = "stop"
+    ROLLBACK = "rollback"
+
+
+GAP, SHARE = (
+    20.0,
+    0.5,
+)  # points that FGSM is ahead of PGD, and what is left of it, when a network has collapsed
+SELECTED_BY = {"mnist": ("ifgsm", 40), "imagenet100": ("pgd", 20)}  # else ifgsm with 7 steps
+
+
+def _ascent(start: Start, rate: float, steps: int) -> Adversary:
+    return Adversary(start, cross_entropy, projected_ascent(constant(rate)), steps)
+
+
+def probes(preset: str | None) -> dict[str, Adversary]:
+    """The attacks of every epoch: one step, PGD, and the one that epochs are selected by."""
+    kind, steps = SELECTED_BY.get(preset or "", ("ifgsm", 7))
+    chosen = _ascent(at_image, 1 / steps, steps) if kind == "ifgsm" else _ascent(uniform, 2.5 / steps, steps)
+    return {
+        "fgsm": _ascent(at_image, 1.0, 1),
+        "pgd-10": _ascent(uniform, 0.25, 10),
+        "selection": chosen,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """Validation images that every epoch is measured on."""
+
+    data: Dataset
+    threat: ThreatModel
+    device: torch.device
+    attacks: dict[str, Adversary]
+    kind: torch.dtype | None = None  # what the attacks compute in
+    batch_size: int = 1000
+
+    def look(self, model: nn.Module) -> dict[str, float]:
+        """Accuracy in percent, clean and under each attack; the network comes back as it was."""
+        right = dict.fromkeys(["clean", *self.attacks], 0)
+        with borrowed(model):
+            for part in torch.split(torch.arange(len(self.data)), self.batch_size):
+                x, y = self.data.batch(part, self.device)
+                if self.device.type == "cuda":
+                    x = x.contiguous(memory_format=torch.channels_last)
+                noise = Noise.for_images(self.data.ids[part].to(self.device))
+                views = {
+                    name: attack(self._cast(model), x, y, self.threat, noise)
+                    for name, attack in self.attacks.items()
+                }
+                for name, images in {"clean": x, **views}.items():
+                    right[name] += int((predict(model, images) == y).sum())
+        return {name: 100 * count / len(self.data) for name, count in right.items()}
+
+    def _cast(self, model: nn.Module) -> Callable[[Images], Scores]:
+        def answer(images: Images) -> Scores:
+            with torch.autocast(self.device.type, self.kind, enabled=self.kind is not None):
+                scores: Scores = model(images)
+            return scores
+
+        return answer
+
+
+def collapsed(accuracy: dict[str, Any]) -> bool:
+    """Whether single-step and PGD accuracy have parted: the network fools FGSM instead of resisting it."""
+    single, many = accuracy["fgsm"], accuracy["pgd-10"]
+    return bool(single - many > GAP and many < SHARE * single)

@@ -1,0 +1,126 @@
+"""The settings of a training run: those of its recipe and those that any recipe can take."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Literal
+
+from gamagat.attacks.core import HUGE, check_options
+from gamagat.defenses.core import DEFENSES, Recipe
+from gamagat.errors import ConfigError, unknown
+from gamagat.pieces.schedules import triangle
+from gamagat.registry import format_spec, parse_spec, read_value, write_value
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What any recipe can take. Moments (`drops`, `peak`, `warmup`) are shares of the training."""
+
+    epochs: int = 100
+    batch: int = 128
+    rate: float = 0.1
+    cycle: Literal["stepped", "triangle"] = "stepped"  # how the rate goes: down in steps, or up and down
+    drops: tuple[float, ...] = (0.71, 0.86)
+    factor: float = 0.1
+    peak: float = 0.5
+    warmup: float = 0.0
+    optimizer: Literal["sgd", "adam"] = "sgd"
+    momentum: float = 0.9
+    weight_decay: float = 5e-4
+    replays: int = 1  # how often each batch is used in a row
+    ema: float = 0.0  # how much of the average of the weights each step keeps; 0: no average
+    smoothing: float = 0.0  # of labels
+    awp: float = 0.0  # relative size of the adversarial weight perturbation
+    augment: Literal["auto", "none", "crop-flip", "resized-crop-flip"] = "auto"
+    probe: int = 1000  # validation images that every epoch is measured on
+
+    def __post_init__(self) -> None:
+        check_options(
+            epochs=(self.epochs, 1, 1e6), batch=(self.batch, 1, 1e6), rate=(self.rate, 1e-12, HUGE),
+            factor=(self.factor, 1e-12, 1.0), peak=(self.peak, 0.0, 0.999), warmup=(self.warmup, 0.0, 1.0),
+            momentum=(self.momentum, 0.0, 0.9999), weight_decay=(self.weight_decay, 0.0, HUGE),
+            replays=(self.replays, 1, 1000), ema=(self.ema, 0.0, 0.999999),
+            smoothing=(self.smoothing, 0.0, 0.99), awp=(self.awp, 0.0, 1.0), probe=(self.probe, 1, HUGE),
+        )  # fmt: skip
+        for drop in self.drops:
+            check_options(drops=(drop, 0.0, 1.0))
+
+    def rate_at(self) -> Callable[[float], float]:
+        """The rate as a function of the share of the training that is done."""
+        if self.cycle == "triangle":
+            return triangle(self.rate, self.peak, 1.0)
+        return lambda done: (
+            self.rate
+            * self.factor ** sum(done >= drop - 1e-9 for drop in self.drops)
+            * (min(1.0, done / self.warmup) if self.warmup else 1.0)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A recipe with all that it needs, and the words that make it again."""
+
+    name: str
+    recipe: Recipe
+    own: dict[str, Any]
+    settings: Settings
+
+    @property
+    def spec(self) -> str:
+        """The recipe with every setting spelled out."""
+        return format_spec(self.name, self.own | asdict(self.settings))
+
+    def written(self) -> dict[str, str]:
+        """Every setting in words."""
+        return {key: write_value(value) for key, value in (self.own | asdict(self.settings)).items()}
+
+
+def make_plan(spec: str, family: str | None = None, model: str | None = None, **options: Any) -> Plan:
+    """Read a recipe such as `gat:epochs=30,weight=10`; presets are those of the data and of the network.
+
+    What is given wins over the preset for this network on these data, which wins over the one for these data;
+    `as_published` brings the published batch and the like along where they are known.
+    """
+    name, said = parse_spec(spec)
+    given = said | {key.replace("-", "_"): value for key, value in options.items()}
+    entry = DEFENSES[name]
+    usual: dict[str, Any] = {}
+    published = read_value(_text(given.get("as_published", False)), bool, "as_published")
+    for key in _families(family, model, published):
+        usual |= entry.presets.get(key, {})
+    own_names, common = set(entry.defaults()), {field.name for field in fields(Settings)}
+    for key in given:
+        if key not in own_names | common:
+            raise unknown(f"option of recipe {name!r}", key, own_names | common)
+    chosen = usual | given
+    own = DEFENSES.settings(name, None, **{key: value for key, value in chosen.items() if key in own_names})
+    settings = _read({key: value for key, value in chosen.items() if key in common}, name)
+    return Plan(name, entry.factory(**own), own, settings)
+
+
+def _families(family: str | None, model: str | None, published: bool) -> list[str]:
+    known = ["any"] if family is None else ["any", family, f"{family}/{(model or '').partition(':')[0]}"]
+    return known + [f"{key}/as_published" for key in known if published]
+
+
+def _read(values: Mapping[str, Any], name: str) -> Settings:
+    hints = typing.get_type_hints(Settings)
+    read = {key: read_value(_text(value), hints[key], f"{name}:{key}") for key, value in values.items()}
+    return Settings(**read)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else write_value(value)
+
+
+def parse_settings(words: list[str] | None) -> dict[str, str]:
+    """Read `key=value` words, as `--set` takes them."""
+    found = {}
+    for word in words or []:
+        key, equals, value = word.partition("=")
+        if not equals or not key.strip() or not value.strip():
+            raise ConfigError(f"--set takes key=value, got {word!r}; such as --set epochs=30")
+        found[key.strip().replace("-", "_")] = value.strip()
+    return found

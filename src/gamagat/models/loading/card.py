@@ -1,0 +1,49 @@
+"""Model cards: a folder that training left knows its network, its weights and what they are for."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gamagat.errors import ModelError
+
+NAME = "card.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """What is needed to use a trained network."""
+
+    folder: Path
+    content: dict[str, Any]
+
+    @property
+    def model(self) -> str:
+        return str(self.content["model"])
+
+    @property
+    def weights(self) -> Path:
+        return self.folder / str(self.content["weights"])
+
+    def get(self, key: str) -> Any:
+        """Anything else that the card says, or None."""
+        return self.content.get(key)
+
+
+def read_card(spec: str) -> Card | None:
+    """The card in the folder of this name; None if there is no such folder with a card."""
+    try:
+        folder = Path(spec).expanduser()
+        if not folder.is_dir() or not (folder / NAME).is_file():
+            return None
+        card = Card(folder, json.loads((folder / NAME).read_text()))
+        missing = not card.weights.is_file()
+    except (OSError, RuntimeError):  # no path at all
+        return None
+    except (ValueError, TypeError, KeyError) as error:
+        raise ModelError(f"cannot read {Path(spec) / NAME}: {error}; train again") from None
+    if missing:
+        raise ModelError(f"{card.weights}, named by the card beside it, is not there; copy it back")
+    return card

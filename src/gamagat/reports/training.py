@@ -1,0 +1,74 @@
+"""How training speaks to people: a bar, one line for every epoch, and a table at the end."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from gamagat.engine.results import Evaluation
+from gamagat.engine.training.run import Listener
+from gamagat.engine.training.settings import Settings
+from gamagat.reports.terminal import note
+
+
+def epoch_line(row: Mapping[str, Any], settings: Settings) -> str:
+    """What happened in one epoch."""
+    losses = " ".join(
+        f"{name} {value:.3f}" for name, value in row["train"].items() if not name.endswith("accuracy")
+    )
+    val = " ".join(f"{name} {value:.1f}" for name, value in row["val"].items())
+    return (
+        f"epoch {row['epoch'] + 1}/{settings.epochs}  {losses}  val: {val}  "
+        f"{row['seconds']:.1f} s, {row['images_per_second']:.0f} images/s"
+    )
+
+
+@contextmanager
+def training_listener() -> Iterator[Listener]:
+    """A bar and lines on a terminal; only what is unusual where nobody looks."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(),
+    )
+    watched = sys.stderr.isatty()
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not watched) as bars:
+        task = bars.add_task("training", total=None, rate="")
+
+        def batch(epoch: int, epochs: int, done: int, total: int) -> None:
+            if watched:
+                speed = bars.tasks[0].speed
+                bars.update(
+                    task,
+                    description=f"epoch {epoch + 1}/{epochs}",
+                    total=epochs * total,
+                    completed=epoch * total + done,
+                    rate=f"{speed:.1f} batches/s" if speed else "",
+                )
+
+        def line(row: dict[str, Any], settings: Settings) -> None:
+            if watched:
+                bars.console.print(escape(epoch_line(row, settings)), highlight=False)
+
+        yield Listener(line, batch, note)
+
+
+def final_table(figures: Mapping[str, Evaluation], title: str) -> Table:
+    """The selected and the last epoch under the final attacks."""
+    table = Table(title=escape(title), title_justify="left")
+    table.add_column("epoch")
+    first = next(iter(figures.values()))
+    for name in ("clean", *(attack.name for attack in first.attacks), "worst case"):
+        table.add_column(escape(name), justify="right")
+    for which, result in figures.items():
+        shares = [result.clean, *(attack.standing for attack in result.attacks), result.standing]
+        table.add_row(which, *(f"{share.percent:.2f}" if share.of else "-" for share in shares))
+    return table
