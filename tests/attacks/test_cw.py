@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from gamagat.attacks.combine import restarts
 from gamagat.attacks.core import ATTACKS
 from gamagat.attacks.network import Network
 from gamagat.attacks.outcome import Outcome
@@ -182,6 +183,49 @@ def test_a_misclassified_image_is_its_own_answer(small_model, batch):
     assert (outcome.forwards[::3] == 1).all()
     assert (outcome.backwards[::3] == 0).all()
     assert (outcome.backwards[1::3] > 0).all()
+
+
+def test_only_the_first_try_begins_at_the_image(small_model, batch):
+    x, y = batch
+    first, again = (attack for _, attack in restarts(ATTACKS.make("cw", **QUICK), 2).members)
+    noises = [Noise.for_images(torch.arange(12), seed) for seed in (1, 2)]
+    for attack, same in ((first, True), (again, False)):
+        one, two = (attack(small_model, x, y, THREAT, noise).images for noise in noises)
+        assert torch.equal(one, two) == same
+    assert torch.equal(
+        first(small_model, x, y, THREAT, noises[0]).images, attacked(small_model, x, y, **QUICK).images
+    )
+
+
+def test_every_search_of_another_try_begins_at_the_same_place(small_model):
+    x = 0.5 + 0.2 * (images_like(12).double() - 0.5)  # so far from the ends that nothing is clipped
+    model, seen = small_model.double(), []
+    y = model(x).argmax(1)
+
+    def spy(images: Tensor) -> Tensor:
+        seen.append(images.detach().clone())
+        return model(images)
+
+    options = {"steps": 5, "searches": 2, "abort": False}
+    again = ATTACKS.make("cw", **options).again()
+    again(spy, x, y, THREAT, Noise.for_images(torch.arange(12)))
+    assert len(seen) == 1 + 2 * 5
+    assert torch.equal(seen[0], x)  # whether the image is right is asked of itself
+    assert torch.allclose(THREAT.distance(seen[1], x), torch.tensor(THREAT.eps / 2).double(), atol=1e-4)
+    assert torch.equal(seen[1], seen[6])
+    assert not torch.equal(seen[1], seen[5])
+
+
+def test_pixels_stuck_at_their_ends_are_why_another_try_helps(small_model):
+    x = images_like(12).round()
+    y = small_model(x).argmax(1)
+    first = ATTACKS.make("cw", **QUICK)
+    ok = [
+        int((small_model(one(small_model, x, y, THREAT, noise).images).argmax(1) != y).sum())
+        for one in (first, first.again())
+        for noise in [Noise.for_images(torch.arange(12))]
+    ]
+    assert ok[1] > ok[0]
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from gamagat.attacks.combine import restarts
 from gamagat.attacks.core import ATTACKS
 from gamagat.attacks.network import Network
 from gamagat.attacks.outcome import Outcome
@@ -168,6 +169,40 @@ def test_the_judge_has_the_last_word(small_model, batch):
     outcome = attacked(network, x, y, steps=10)
     assert (outcome.step == -1).all()
     assert THREAT.contains(outcome.images, x).all()
+
+
+def test_only_the_first_try_begins_at_the_image(small_model, batch):
+    x, y = batch
+    first, again = (attack for _, attack in restarts(ATTACKS.make("ddn", steps=10), 2).members)
+    noises = [Noise.for_images(torch.arange(12), seed) for seed in (1, 2)]
+    for attack, same in ((first, True), (again, False)):
+        one, two = (attack(small_model, x, y, THREAT, noise).images for noise in noises)
+        assert torch.equal(one, two) == same
+
+
+def test_another_try_begins_with_a_perturbation_of_the_first_norm(small_model):
+    x = 0.5 + 0.2 * (images_like(12) - 0.5)  # so far from the ends that nothing is clipped
+    y, seen = small_model(x).argmax(1), []
+
+    def spy(images: Tensor) -> Tensor:
+        seen.append(images.detach().clone())
+        return small_model(images)
+
+    again = ATTACKS.make("ddn", steps=3, init_norm=0.7).again()
+    outcome = again(spy, x, y, THREAT, Noise.for_images(torch.arange(12)))
+    assert torch.equal(seen[0], x)  # whether the image is right is asked of itself
+    assert torch.allclose(THREAT.distance(seen[1], x), torch.tensor(0.7).double())
+    assert sum(map(len, seen)) == int(outcome.forwards.sum())
+
+
+def test_tries_together_come_nearer(small_model, batch):
+    x, y = batch
+    tries = [attack for _, attack in restarts(ATTACKS.make("ddn", steps=30, levels=0), 4).members]
+    noise = Noise.for_images(torch.arange(12))
+    found = [one(small_model, x, y, THREAT, noise).images for one in tries]
+    assert all((small_model(images).argmax(1) != y).all() for images in found)
+    sizes = torch.stack([THREAT.distance(images, x) for images in found])
+    assert (sizes[1:].amin(0) < sizes[0]).any()
 
 
 @pytest.mark.parametrize(

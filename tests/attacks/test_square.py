@@ -8,15 +8,14 @@ import gamagat
 from gamagat.attacks.combine import standing
 from gamagat.attacks.core import ATTACKS
 from gamagat.attacks.network import Network
-from gamagat.attacks.square import (
-    SEARCHES,
+from gamagat.attacks.square import SEARCHES, margin_of, sides
+from gamagat.attacks.square_windows import (
     any_side,
+    filled,
     halves,
-    margin_of,
     moved,
     odd_side,
     repainted,
-    sides,
     stripes,
     tiles,
     window_at,
@@ -207,12 +206,47 @@ def test_the_start_in_linf_is_vertical_stripes():
     assert not torch.equal(columns[:, 0], columns[:, 1])  # channels differ
 
 
-@pytest.mark.parametrize("size", [1, 4, 10, 23])
-def test_the_start_in_l2_fills_the_ball(size):
-    x = torch.full((3, 2, size, size), 0.5)
+@pytest.mark.parametrize("ground", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("size", [1, 4, 10, 23, 28])
+def test_the_start_in_l2_fills_the_ball(size, ground):
+    x = torch.full((3, 2, size, size), ground)
     delta = tiles(x, ThreatModel(L2, 0.1), noise_for(x))
-    assert torch.allclose(L2.size(delta), torch.tensor(0.1))
-    assert (delta != 0).all()
+    full = torch.tensor(0.1) if size > 1 else L2.size(delta)  # all of one pixel may be cut off
+    assert torch.allclose(L2.size(delta), full)
+
+
+@pytest.mark.parametrize(
+    ("height", "width", "side", "top", "left"),
+    [(28, 28, 5, 1, 1), (32, 32, 6, 1, 1), (8, 8, 1, 0, 0), (23, 39, 4, 1, 1), (19, 15, 3, 0, 0)],
+)
+def test_the_start_in_l2_is_whole_tiles_in_the_middle(height, width, side, top, left):
+    """Tile by tile: the pair of hills, upright or turned, of either sign, and nothing around them."""
+    x = torch.full((4, 2, height, width), 0.5, dtype=torch.float64)
+    delta = tiles(x, ThreatModel(L2, 0.1), noise_for(x))
+    kinds, count = set(), (height // side) * (width // side)
+    for row in range(top, top + height // side * side, side):
+        for column in range(left, left + width // side * side, side):
+            part = delta[:, :, row : row + side, column : column + side]
+            upright, turned = (
+                (part.abs() - (0.1 / (2 * count) ** 0.5) * hills.abs()).abs().amax((1, 2, 3)) < 1e-7
+                for hills in (unit_hills(side), unit_hills(side).T)
+            )
+            assert (upright | turned).all()
+            kinds |= {
+                (bool(kind), bool(sign)) for kind, sign in zip(upright, part[:, 0, 0, 0] > 0, strict=True)
+            }
+            delta[:, :, row : row + side, column : column + side] = 0
+    assert len(kinds) == (2 if side == 1 else 4)
+    assert (delta == 0).all()
+
+
+def test_what_the_pixel_range_cuts_off_goes_to_the_other_pixels():
+    threat = ThreatModel(L2, 1.0)
+    x = torch.tensor([0.0, 0.5, 1.0, 0.0]).view(1, 1, 2, 2)
+    delta = torch.tensor([-0.8, 0.0, -0.36, 0.48]).view_as(x)
+    assert torch.allclose(filled(delta, x, threat).flatten(), torch.tensor([0.0, 0.0, -0.6, 0.8]))
+    assert torch.equal(filled(torch.zeros_like(x), x, threat), torch.zeros_like(x))
+    assert torch.allclose(filled(-x, 1 - x, threat), torch.where(x == 0.5, -x, 0.0))  # no more room than that
 
 
 @pytest.mark.parametrize("side", [1, 3, 8])
@@ -257,12 +291,20 @@ def test_no_proposal_in_linf_repeats_the_image(channels):
         delta = trial
 
 
-def test_a_proposal_in_l2_moves_the_budget_and_loses_none():
+@pytest.mark.parametrize("ground", [0.0, 0.5])
+def test_a_proposal_in_l2_loses_nothing_of_the_budget(ground):
+    threat, x = THREATS["l2"], torch.full((50, 3, 12, 12), ground)
+    delta = tiles(x, threat, noise_for(x))
+    for query in range(20):
+        delta = moved(x, delta, many_sides(50, 5), threat, noise_for(x).fold(query))
+        assert torch.allclose(L2.size(delta), torch.tensor(0.8))
+
+
+def test_a_proposal_in_l2_moves_the_budget_between_two_windows():
     threat, x = THREATS["l2"], torch.full((50, 3, 12, 12), 0.5, dtype=torch.float64)
     delta = tiles(x, threat, noise_for(x))
     for query in range(20):
         trial = moved(x, delta, many_sides(50, 5), threat, noise_for(x).fold(query))
-        assert torch.allclose(L2.size(trial), torch.tensor(0.8, dtype=torch.float64))
         changed = ((trial - delta).abs() > 1e-9)[:, 0].sum((1, 2))
         assert changed.max() <= 50
         assert (changed >= 25).float().mean() > 0.9  # a window that holds these very hills stays as it is
@@ -283,9 +325,19 @@ def test_hills_are_two_of_opposite_sign():
     low, high = 1 / 4, 1 + 1 / 4
     expected = torch.tensor([[low, high, low], [-low, -low, -low], [-low, -high, -low]])
     assert torch.allclose(three, expected, atol=1e-6)
-    for side in (1, 5, 11):
-        assert (unit_hills(side)[side // 2 :] < 0).all()
-        assert (unit_hills(side)[: side // 2] > 0).all()
+
+
+@pytest.mark.parametrize("side", [1, 4, 5, 11, 25])
+def test_hills_are_piles_of_growing_squares(side):
+    expected, half = torch.zeros(side, side), side // 2
+    for first, last, sign in ((0, half, 1.0), (half, side, -1.0)):
+        peak = first + (last - first) // 2
+        for k in range(1, half + 2):
+            rows = slice(max(first, peak - k + 1), min(last, peak + k))
+            expected[rows, max(0, half - k + 1) : half + k] += sign / k**2
+    places = torch.arange(side)
+    found = halves(places[:, None], places[None, :], torch.tensor(side))
+    assert torch.allclose(found, expected, atol=1e-6)
 
 
 def test_windows_shrink_when_the_paper_says():

@@ -5,16 +5,15 @@ What it returns may lie outside the threat model: then this is the nearest adver
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
 import torch
 
 from gamagat.attacks.core import ATTACKS, HUGE, L2_ONLY, MINIMUM_NORM, TINY, Attack, check_options
-from gamagat.attacks.ddn import Nearest
-from gamagat.attacks.fab import fools
 from gamagat.attacks.lanes import News, in_lanes
+from gamagat.attacks.nearest import Nearest, fools, halfway
 from gamagat.attacks.network import Network
 from gamagat.attacks.outcome import Outcome
 from gamagat.errors import ConfigError
@@ -23,6 +22,7 @@ from gamagat.pieces.losses import View, logit_margin, take, without
 from gamagat.pieces.noise import Noise
 from gamagat.pieces.rules import Moments
 from gamagat.pieces.schedules import Timetable
+from gamagat.pieces.starts import Start, at_image
 from gamagat.pieces.threat import L2, ThreatModel
 from gamagat.pieces.trees import lift, pick
 from gamagat.pieces.types import Counts, Images, Labels, Mask, Model, PerExample, Scores
@@ -59,6 +59,7 @@ class Walk(NamedTuple):
     x: Images
     y: Labels
     target: Labels | None
+    start: Images  # the w that every search begins at
     w: Images  # the image is a hyperbolic tangent of this, so it never leaves the range of pixels
     moments: Moments
     age: Counts  # steps taken in this search
@@ -67,19 +68,19 @@ class Walk(NamedTuple):
     step: Counts
     looks: Counts  # forward passes spent on asking the judge
 
-    def begun(self, where: Mask, threat: ThreatModel) -> Walk:
+    def begun(self, where: Mask) -> Walk:
         """The images of a mask back at their start, the others where they are."""
         pixels = lift(where, self.x)
         return self._replace(
-            w=torch.where(pixels, _start(self.x, threat), self.w),
+            w=torch.where(pixels, self.start, self.w),
             moments=Moments(*(moment.masked_fill(pixels, 0.0) for moment in self.moments)),
             age=self.age.masked_fill(where, 0),
         )
 
 
-def _start(x: Images, threat: ThreatModel) -> Images:
-    """The w of the images themselves."""
-    return torch.atanh((2 * (x - threat.low) / (threat.high - threat.low) - 1) * EDGE)
+def _w(images: Images, threat: ThreatModel) -> Images:
+    """What the images are a hyperbolic tangent of."""
+    return torch.atanh((2 * (images - threat.low) / (threat.high - threat.low) - 1) * EDGE)
 
 
 def _image(lean: Images, threat: ThreatModel) -> Images:
@@ -102,6 +103,7 @@ class HingeAttack:
     c: float = 1e-3
     kappa: float = 0.0
     abort: bool = True
+    start: Start = at_image
 
     def __post_init__(self) -> None:
         if self.steps < 1:
@@ -118,6 +120,10 @@ class HingeAttack:
         """How often an image may pass forward through the network, but for questions to the judge."""
         return 1 + self.steps * self.searches
 
+    def again(self) -> HingeAttack:
+        """The attack as it begins again: somewhere on the surface of the ball of half the size."""
+        return replace(self, start=halfway)
+
     def __call__(
         self,
         model: Model,
@@ -131,7 +137,7 @@ class HingeAttack:
 
         def enter(places: Labels) -> Walk:
             aim = None if target is None else target[places]
-            return self.begin(model, places, x[places], y[places], threat, aim)
+            return self.begin(model, places, x[places], y[places], threat, noise[places], aim)
 
         def step(walk: Walk) -> tuple[Walk, News | None]:
             # An image may be done before its first step.
@@ -143,15 +149,22 @@ class HingeAttack:
         return in_lanes(model, x, enter, step)
 
     def begin(
-        self, model: Model, places: Labels, x: Images, y: Labels, threat: ThreatModel, target: Labels | None
+        self,
+        model: Model,
+        places: Labels,
+        x: Images,
+        y: Labels,
+        threat: ThreatModel,
+        noise: Noise,
+        target: Labels | None,
     ) -> Walk:
         """Every image at the start of its first search; one that is misclassified has its answer already."""
-        none = torch.zeros_like(places)
-        nearest = Nearest.none_yet(x, threat).seen(x, fools(model, x, y), x, none, threat)
+        start = _w((x + self.start(x, threat, noise)).clamp(threat.low, threat.high), threat)
+        none, nearest = torch.zeros_like(places), Nearest.at_first(x, fools(model, x, y), threat)
         c, infinite = torch.full_like(nearest.size, self.c), torch.full_like(nearest.size, float("inf"))
         search = Search(none, c, torch.zeros_like(c), infinite, none.bool(), infinite)
-        walk = Walk(places, x, y, target, x, Moments(x, x), none, search, nearest, none, none)
-        return walk.begun(none == 0, threat)
+        still = Moments(torch.zeros_like(x), torch.zeros_like(x))
+        return Walk(places, x, y, target, start, start, still, none, search, nearest, none, none)
 
     def advance(self, model: Model, walk: Walk, threat: ThreatModel, times: Timetable) -> Walk:
         """Look at every image, take one step of Adam, and begin anew where a search has come to its end."""
@@ -164,7 +177,7 @@ class HingeAttack:
         slope = 2 * (image - walk.x) - lift(weight, image) * grad
         walk = self.seen(model, walk, image, logits, threat)
         walk = self.moved(walk, slope * (1 - lean.square()) * (threat.high - threat.low) / 2)
-        return self.renewed(walk, loss, threat)
+        return self.renewed(walk, loss)
 
     def seen(self, model: Model, walk: Walk, image: Images, logits: Scores, threat: ThreatModel) -> Walk:
         """Remember what fools; the judge is asked where that would change anything."""
@@ -188,7 +201,7 @@ class HingeAttack:
         w = walk.w - self.rate * mean / (spread + 1e-8)
         return walk._replace(w=w, moments=Moments(first, second), age=walk.age + 1, step=walk.step + 1)
 
-    def renewed(self, walk: Walk, loss: PerExample, threat: ThreatModel) -> Walk:
+    def renewed(self, walk: Walk, loss: PerExample) -> Walk:
         """The next search where this one has taken all its steps or brings nothing any more."""
         due = (walk.age - 1) % max(1, self.steps // 10) == 0
         stalled = due & (loss > (1 - GAIN) * walk.search.checked) & self.abort
@@ -199,7 +212,7 @@ class HingeAttack:
         # After its last search an image stays where it is: this is its last try.
         again = over & (search.number < self.searches)
         walk = walk._replace(search=search)
-        return walk.begun(again, threat) if bool(again.any()) else walk
+        return walk.begun(again) if bool(again.any()) else walk
 
 
 def _choose(first: Mask, one: Search, other: Search) -> Search:

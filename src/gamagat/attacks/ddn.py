@@ -5,54 +5,25 @@ What it returns may lie outside the threat model: then this is the nearest adver
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
 import torch
 
 from gamagat.attacks.core import ATTACKS, HUGE, L2_ONLY, MINIMUM_NORM, TINY, Attack, check_options
-from gamagat.attacks.fab import fools
 from gamagat.attacks.lanes import News, in_lanes
+from gamagat.attacks.nearest import Nearest, fools
 from gamagat.attacks.outcome import Outcome
 from gamagat.errors import ConfigError
 from gamagat.pieces.gradients import Objective, backprop
 from gamagat.pieces.losses import Slope, View, cross_entropy
 from gamagat.pieces.noise import Noise
 from gamagat.pieces.schedules import Timetable, cosine
+from gamagat.pieces.starts import Start, at_image, surface
 from gamagat.pieces.threat import L2, ThreatModel
 from gamagat.pieces.trees import lift, pick
 from gamagat.pieces.types import Counts, Images, Labels, Mask, Model, PerExample, Schedule, Scores
-
-
-class Nearest(NamedTuple):
-    """The nearest adversarial image of each that was seen, and when one was first inside the threat model."""
-
-    image: Images  # the image itself where there is none
-    size: PerExample  # its distance; infinite where there is none
-    fell: Counts  # how many steps were taken when one was first seen inside, or -1
-
-    @classmethod
-    def none_yet(cls, x: Images, threat: ThreatModel) -> Nearest:
-        """Nothing has been seen."""
-        size = threat.distance(x, x)
-        return cls(x, torch.full_like(size, float("inf")), torch.full_like(size, -1, dtype=torch.int64))
-
-    def seen(self, images: Images, fooled: Mask, x: Images, step: Counts, threat: ThreatModel) -> Nearest:
-        """Remember the images that fool and are nearer than all before."""
-        size = threat.distance(images, x)
-        nearer = fooled & (size < self.size)
-        inside = fooled & (self.fell < 0) & threat.contains(images, x)
-        return Nearest(
-            torch.where(lift(nearer, images), images, self.image),
-            torch.where(nearer, size, self.size),
-            torch.where(inside, step, self.fell),
-        )
-
-    def otherwise(self, last: Images, x: Images, threat: ThreatModel) -> Images:
-        """The nearest, or the last try, drawn into the ball, where there is none."""
-        last = (x + threat.project(last - x, x)).clamp(threat.low, threat.high)
-        return torch.where(lift(self.size.isfinite(), last), self.image, last)
 
 
 class Walk(NamedTuple):
@@ -63,7 +34,7 @@ class Walk(NamedTuple):
     y: Labels
     target: Labels | None
     point: Images
-    fooled: Mask  # whether the point is adversarial
+    fooled: Mask  # whether the point is adversarial; a start elsewhere is not asked
     norm: PerExample  # of the perturbation, before it was clipped and rounded
     nearest: Nearest
     step: Counts
@@ -81,6 +52,7 @@ class DecoupledAttack:
     init_norm: float = 1.0
     gamma: float = 0.05
     levels: int = 256
+    start: Start = at_image
 
     def __post_init__(self) -> None:
         if self.steps < 1:
@@ -93,6 +65,10 @@ class DecoupledAttack:
     def passes(self) -> int:
         """How often an image may pass forward through the network: once, and twice a step."""
         return 1 + 2 * self.steps
+
+    def again(self) -> DecoupledAttack:
+        """The attack as it begins again: with a perturbation of the first norm, in any direction."""
+        return replace(self, start=_of_size(self.init_norm))
 
     def __call__(
         self,
@@ -107,7 +83,7 @@ class DecoupledAttack:
 
         def enter(places: Labels) -> Walk:
             aim = None if target is None else target[places]
-            return self.begin(model, places, x[places], y[places], threat, aim)
+            return self.begin(model, places, x[places], y[places], threat, noise[places], aim)
 
         def step(walk: Walk) -> tuple[Walk, News | None]:
             # An image may be done before its first step.
@@ -119,12 +95,20 @@ class DecoupledAttack:
         return in_lanes(model, x, enter, step)
 
     def begin(
-        self, model: Model, places: Labels, x: Images, y: Labels, threat: ThreatModel, target: Labels | None
+        self,
+        model: Model,
+        places: Labels,
+        x: Images,
+        y: Labels,
+        threat: ThreatModel,
+        noise: Noise,
+        target: Labels | None,
     ) -> Walk:
-        """Every image as it is; one that is misclassified has its answer already."""
-        fooled, none = fools(model, x, y), torch.zeros_like(places)
-        nearest = Nearest.none_yet(x, threat).seen(x, fooled, x, none, threat)
-        return Walk(places, x, y, target, x, fooled, x.new_full((len(x),), self.init_norm), nearest, none)
+        """Every image at its start; one that is misclassified as it is has its answer already."""
+        point = (x + self.start(x, threat, noise)).clamp(threat.low, threat.high)
+        fooled, norm = fools(model, x, y), x.new_full((len(x),), self.init_norm)
+        nearest = Nearest.at_first(x, fooled, threat)
+        return Walk(places, x, y, target, point, fooled, norm, nearest, torch.zeros_like(places))
 
     def advance(
         self, model: Model, walk: Walk, threat: ThreatModel, times: Timetable, rate: Schedule
@@ -148,6 +132,11 @@ class DecoupledAttack:
             return images
         span, last = threat.high - threat.low, self.levels - 1
         return threat.low + span * (((images - threat.low) / span * last).round() / last)
+
+
+def _of_size(norm: float) -> Start:
+    """A perturbation of this size in any direction, less what leaves the range of pixels."""
+    return lambda x, threat, noise: surface(x, replace(threat, norm=L2, eps=norm), noise)
 
 
 def _gradient(model: Model, walk: Walk, times: Timetable) -> Images:

@@ -14,15 +14,15 @@ import torch
 from gamagat.attacks.combine import each_target
 from gamagat.attacks.core import ATTACKS, HUGE, MINIMUM_NORM, Attack, check_options
 from gamagat.attacks.lanes import News, in_lanes
-from gamagat.attacks.network import Network, predict
+from gamagat.attacks.nearest import Nearest, fools, halfway
 from gamagat.attacks.outcome import Outcome
 from gamagat.errors import ConfigError
 from gamagat.pieces.hyperplane import Plane, nearest_boundary, step_onto
 from gamagat.pieces.noise import Noise
-from gamagat.pieces.starts import Start, at_image, surface
+from gamagat.pieces.starts import Start, at_image
 from gamagat.pieces.threat import ThreatModel
 from gamagat.pieces.trees import lift, pick
-from gamagat.pieces.types import Counts, Images, Labels, Mask, Model, PerExample
+from gamagat.pieces.types import Counts, Images, Labels, Mask, Model
 
 
 class Walk(NamedTuple):
@@ -33,22 +33,9 @@ class Walk(NamedTuple):
     y: Labels
     target: Labels | None
     point: Images
-    best: Images  # the nearest adversarial image so far; x where there is none
-    size: PerExample  # its distance from x; infinite where there is none
-    fell: Counts  # the step at which one was first seen inside the threat model, or -1
+    nearest: Nearest
     step: Counts
     backwards: Counts
-
-    def seen(self, images: Images, fooled: Mask, threat: ThreatModel) -> Walk:
-        """Remember the images that fool and are nearer than all before."""
-        size = threat.distance(images, self.x)
-        nearer = fooled & (size < self.size)
-        inside = fooled & (self.fell < 0) & threat.contains(images, self.x)
-        return self._replace(
-            best=torch.where(lift(nearer, images), images, self.best),
-            size=torch.where(nearer, size, self.size),
-            fell=torch.where(inside, self.step, self.fell),
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,18 +104,18 @@ class BoundaryAttack:
         """Every image at its start; one that is misclassified as it is has its answer already."""
         point = (x + self.start(x, threat, noise)).clamp(threat.low, threat.high)
         none = torch.zeros_like(places)
-        nowhere = torch.full_like(threat.distance(x, x), float("inf"))
-        walk = Walk(places, x, y, target, point, x, nowhere, none - 1, none, none)
-        return walk.seen(x, fools(model, x, y), threat)
+        nearest = Nearest.at_first(x, fools(model, x, y), threat)
+        return Walk(places, x, y, target, point, nearest, none, none)
 
     def advance(self, model: Model, walk: Walk, threat: ThreatModel) -> Walk:
         """One step for every image, a look at where it led, and a step back for those that fool."""
         plane, passes = nearest_boundary(model, walk.point, walk.y, walk.target, threat.norm)
         point = self.between(walk, plane, threat)
-        walk = walk._replace(step=walk.step + 1, backwards=walk.backwards + passes)
-        fooled = fools(model, point, walk.y)
+        fooled, step = fools(model, point, walk.y), walk.step + 1
+        nearest = walk.nearest.seen(point, fooled, walk.x, step, threat)
         back = (walk.x + self.beta * (point - walk.x)).clamp(threat.low, threat.high)
-        return walk.seen(point, fooled, threat)._replace(point=torch.where(lift(fooled, point), back, point))
+        point = torch.where(lift(fooled, point), back, point)
+        return walk._replace(point=point, nearest=nearest, step=step, backwards=walk.backwards + passes)
 
     def between(self, walk: Walk, plane: Plane, threat: ThreatModel) -> Images:
         """A little past the plane, between the projections of the iterate and of the image."""
@@ -141,27 +128,14 @@ class BoundaryAttack:
         return point.clamp(threat.low, threat.high)
 
     def _done(self, walk: Walk) -> Mask:
-        return (walk.step == self.steps) | (walk.size == 0) | ((walk.fell >= 0) & self.stop)
+        nearest = walk.nearest
+        return (walk.step == self.steps) | (nearest.size == 0) | ((nearest.fell >= 0) & self.stop)
 
     def _news(self, walk: Walk, threat: ThreatModel) -> News:
-        """Where the images were and what became of them; the last try, inside the ball, if none was found."""
-        found = walk.fell >= 0 if self.stop else walk.size.isfinite()
-        last = (walk.x + threat.project(walk.point - walk.x, walk.x)).clamp(threat.low, threat.high)
-        images = torch.where(lift(found, last), walk.best, last)
+        """Where the images were and what became of them."""
+        images = walk.nearest.otherwise(walk.point, walk.x, threat, inside=self.stop)
         # One look at the image itself; each step is one linearisation and one look.
-        return walk.place, Outcome(images, walk.fell, 1 + 2 * walk.step, walk.backwards)
-
-
-@torch.no_grad()
-def fools(model: Model, images: Images, y: Labels) -> Mask:
-    """Which images are misclassified, in the eyes of the judge where there is one."""
-    # A nearest adversarial image lies next to the boundary, where precision decides.
-    return model.confirms(images, y) if isinstance(model, Network) else predict(model, images) != y
-
-
-def halfway(x: Images, threat: ThreatModel, noise: Noise) -> Images:
-    """Anywhere on the surface of the ball of half the size."""
-    return surface(x, replace(threat, eps=threat.eps / 2), noise)
+        return walk.place, Outcome(images, walk.nearest.fell, 1 + 2 * walk.step, walk.backwards)
 
 
 @ATTACKS.register("fab", tags=[MINIMUM_NORM])

@@ -106,13 +106,18 @@ class Stage:
 
     @contextmanager
     def _posing(self, training: bool) -> Iterator[None]:
-        """The network in the mode of the attack; afterwards each layer in its own again."""
+        """The network in the mode of the attack, its weights constants; afterwards all as it was."""
         modes = [(module, module.training) for module in self.model.modules()]
+        free = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
         if not training:
             self.model.eval()
+        for parameter in free:
+            parameter.requires_grad_(False)
         try:
             yield
         finally:
+            for parameter in free:
+                parameter.requires_grad_(True)
             for module, mode in modes:
                 module.training = mode
 
