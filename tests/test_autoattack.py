@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import gamagat
-from gamagat.errors import ConfigError
+from gamagat.errors import ConfigError, DataError, ModelError
 from helpers import images_like, seeded, tiny_network
 
 EPS = 0.03
@@ -49,6 +49,45 @@ def test_no_result_depends_on_the_batch_or_on_the_callers_random_state(case):
     assert torch.equal(model(first).argmax(1) == y, model(second).argmax(1) == y)
 
 
+@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16, torch.float64])
+def test_images_of_any_precision_fall_alike(case, kind):
+    model, x, y = case
+    rounded = x.to(kind)
+    images, labels = quick(model).run_standard_evaluation(rounded, y, return_labels=True)
+    single = quick(model).run_standard_evaluation(rounded.float(), y)
+    assert images.dtype == (torch.float64 if kind is torch.float64 else torch.float32)
+    assert torch.equal(labels != y, model(single).argmax(1) != y)
+    assert float((images.double() - rounded.double()).abs().max()) <= EPS + 1e-6
+    assert all(
+        not torch.equal(found, rounded.to(found))
+        for found in quick(model).run_standard_evaluation_individual(rounded, y).values()
+    )
+
+
+def test_labels_of_any_whole_kind_will_do(case):
+    model, x, y = case
+    wide, narrow = (quick(model).run_standard_evaluation(x, labels) for labels in (y, y.int()))
+    assert torch.equal(wide, narrow)
+
+
+@pytest.mark.parametrize(
+    "way", ["run_standard_evaluation", "run_standard_evaluation_individual", "clean_accuracy"]
+)
+def test_what_cannot_be_judged_is_refused_at_the_door(case, way):
+    model, x, y = case
+    for wrong in (y + 5, y - 1):  # else they would count as fooled
+        with pytest.raises(DataError, match="numbered 0 to 4"):
+            getattr(quick(model), way)(x, wrong)
+    with pytest.raises(DataError, match="tensors"):
+        getattr(quick(model), way)(x.numpy(), y)
+    with pytest.raises(ModelError, match="probabilities"):
+        getattr(quick(lambda images: model(images).softmax(1)), way)(x, y)
+    with pytest.raises(ModelError, match="NaN"):
+        getattr(quick(lambda images: model(images) * float("nan")), way)(x, y)
+    with pytest.raises(ModelError, match="tuple"):
+        getattr(quick(lambda images: (model(images),)), way)(x, y, bs=4)
+
+
 def test_it_says_what_each_attack_left(case, capsys):
     model, x, y = case
     quick(model, verbose=True).run_standard_evaluation(x, y)
@@ -66,6 +105,15 @@ def test_each_attack_by_itself(case):
     left = [int((model(images).argmax(1) == y).sum()) for images in (*found.values(), together)]
     assert left[2] <= min(left[:2])
     assert quick(model).clean_accuracy(x, y) == pytest.approx(0.9)
+
+
+@pytest.mark.parametrize("name", ["fab", "fab-t"])
+def test_no_image_lies_outside_the_ball(case, name):
+    model, x, y = case
+    found = quick(model, attacks_to_run=[name]).run_standard_evaluation_individual(x, y)[name]
+    assert float((found - x).abs().max()) <= EPS + 1e-6
+    together = quick(model, attacks_to_run=[name]).run_standard_evaluation(x, y)
+    assert torch.equal(model(found).argmax(1) == y, model(together).argmax(1) == y)
 
 
 @pytest.mark.parametrize(
@@ -96,6 +144,8 @@ def test_few_classes_are_warned_of():
         ({"version": "custom", "attacks_to_run": []}, "apgd-ce"),
         ({"version": "custom", "attacks_to_run": ["apgd"]}, "apgd-ce"),
         ({"version": "plus"}, "standard"),
+        ({"attacks_to_run": ["apgd-ce"]}, "custom"),
+        ({"seed": 1.5}, "seed"),
         ({"norm": "L1"}, "linf"),
         ({"eps": -1}, "eps"),
     ],

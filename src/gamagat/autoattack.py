@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from gamagat.api import ReadyAttack
-from gamagat.attacks.combine import InTurn, restarts
+from gamagat.attacks.combine import InTurn
 from gamagat.attacks.core import ATTACKS, USES_DLR, Attack
 from gamagat.attacks.network import Network
 from gamagat.engine.checks import check_batch_size, check_images, check_labels, check_model
@@ -18,8 +18,10 @@ from gamagat.engine.plan import read_threat
 from gamagat.engine.runtime import borrowed, device_of, fitted
 from gamagat.errors import ConfigError
 from gamagat.pieces.types import Images, Labels, Mask, Scores
+from gamagat.registry import read_value, write_value
 
 NAMES = ("apgd-ce", "apgd-dlr", "apgd-t", "fab", "fab-t", "square")
+MAY_STOP = ("fab", "fab-t")
 
 
 class AutoAttack:
@@ -40,7 +42,7 @@ class AutoAttack:
         version: str = "standard",
     ) -> None:
         self.model, self.threat = model, read_threat(norm, eps)
-        self.seed, self.verbose = seed or 0, verbose
+        self.seed, self.verbose = read_value(write_value(seed or 0), int, "seed"), verbose
         self.members = _chosen(attacks_to_run) if version == "custom" else _version(version, attacks_to_run)
 
     def run_standard_evaluation(
@@ -96,7 +98,7 @@ class AutoAttack:
         x = x.detach().to(torch.promote_types(x.dtype, torch.float32))
         with borrowed(self.model):
             first = x[: min(bs, 16)].to(device_of(self.model) or x.device).float()
-            check_labels(y, check_model(Network(fitted(self.model), bs), first))
+            check_labels(y, check_model(fitted(self.model), first))
         return x
 
     def _attacked(self, name: str, attack: Attack, x: Images, y: Labels, ids: Labels, bs: int) -> Images:
@@ -138,7 +140,10 @@ def _chosen(names: Sequence[str]) -> list[tuple[str, Attack]]:
         raise ConfigError(
             f"version='custom' needs attacks_to_run with some of {', '.join(NAMES)}; got {list(names)}"
         )
-    return [(name, restarts(ATTACKS.make(name), 1)) for name in names]
+    # FAB would go on beyond eps, and what it finds there is not asked for.
+    return [
+        (name, ATTACKS.make(name, stop=True) if name in MAY_STOP else ATTACKS.make(name)) for name in names
+    ]
 
 
 def _percent(standing: Mask) -> str:

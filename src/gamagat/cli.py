@@ -215,7 +215,7 @@ def train(
         OnCollapse, typer.Option(help="What to do about catastrophic overfitting.")
     ] = OnCollapse.WARN,
     test_images: Annotated[
-        int | None, typer.Option(help="Test images of the final table; 0 leaves it out. [default: all]")
+        int | None, typer.Option(min=0, help="Test images of the final table; 0: no table. [default: all]")
     ] = None,
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write event files, too.")] = False,
     as_json: JSON = False,
@@ -229,13 +229,15 @@ def train(
         trained = run_training(request, listener)
     if not Ranks.here().first:
         return
+    os.environ.pop("WORLD_SIZE", None)  # the others go home; what follows is for this process alone
     figures = {}
     if test_images != 0:
         with onlooker() as watching:
             figures = measure(trained, test_images, watching)
     card = write_card(trained, figures)
     views = [final_table(figures, f"{model} after {trained.plan.name} on {request.data}")] if figures else []
-    words = f"{out}: {trained.seconds:.1f} s of training; measure it again with: gamagat evaluate {out}"
+    place = out if len(out.parts) > 1 else f"./{out}"  # a single word may be the name of a model
+    words = f"{out}: {trained.seconds:.1f} s of training; measure it again with: gamagat evaluate {place}"
     show(json.loads(card.read_text()), [*views, Text(words)], as_json)
 
 

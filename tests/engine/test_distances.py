@@ -6,6 +6,7 @@ import torch
 from small_run import RowByRow, small_data, small_run
 
 from gamagat.engine.distances import Distances
+from gamagat.engine.plan import plan_attack
 from gamagat.engine.results import summarize
 from gamagat.engine.run import read_run
 from gamagat.engine.share import Share
@@ -57,6 +58,11 @@ def test_images_fooled_beyond_eps_are_robust_and_keep_their_distance(tmp_path):
 
 def test_an_attack_inside_the_ball_has_no_distances(tmp_path):
     assert small_run(tmp_path, specs=("fgsm",)).attacks[0].nearest is None
+
+
+@pytest.mark.parametrize("name", ["fab", "fab-t"])
+def test_one_that_stops_inside_the_ball_has_no_distances(name):
+    assert [plan_attack(f"{name}:stop={stop}").nearest for stop in ("false", "true")] == [True, False]
 
 
 def test_the_shares_of_a_suite(tmp_path):

@@ -3,12 +3,15 @@
 import mpmath
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
+from gamagat.errors import ConfigError
 from gamagat.pieces.losses import (
     View,
     by_autograd,
     cross_entropy,
+    divergence,
     guided,
     log_odds,
     logit_margin,
@@ -25,6 +28,7 @@ LOSSES = {
     "guided margin": guided(probability_margin, constant(50.0)),
     "guided cross_entropy": guided(cross_entropy, constant(5.0)),
     "guided logit_margin": guided(logit_margin, constant(5.0)),
+    "divergence": divergence,
 }
 
 
@@ -123,3 +127,29 @@ def test_without_a_difference_from_the_reference_the_guided_slope_is_the_plain_o
     assert torch.allclose(
         LOSSES["guided margin"].slope(view).direction, probability_margin.slope(view).direction
     )
+
+
+@pytest.mark.parametrize("gap", [-6.0, 0.0, 30.0])
+def test_the_divergence_is_that_of_the_probabilities_from_those_of_the_reference(gap):
+    view = random_view(torch.float64, gap)
+    now, then = view.logits.log_softmax(1), view.reference.softmax(1)
+    assert torch.allclose(divergence.value(view), F.kl_div(now, then, reduction="none").sum(1), atol=1e-12)
+    assert (divergence.value(view) >= 0).all()
+    slope = divergence.slope(view)
+    logits = view.logits.clone().requires_grad_()
+    (gradient,) = torch.autograd.grad(F.kl_div(logits.log_softmax(1), then, reduction="sum"), logits)
+    assert torch.allclose(slope.direction * slope.log_size.exp()[:, None], gradient, rtol=1e-9, atol=1e-12)
+
+
+def test_at_the_reference_the_divergence_is_flat_and_its_slope_zero():
+    view = random_view(torch.float64)
+    view = view._replace(reference=view.logits)
+    assert (divergence.value(view) == 0).all()
+    assert (divergence.slope(view).rescaled() == 0).all()
+
+
+def test_the_divergence_without_a_reference_says_what_it_needs():
+    view = random_view(torch.float64)._replace(reference=None)
+    for ask in (divergence.value, divergence.slope):
+        with pytest.raises(ConfigError, match="needs a reference"):
+            ask(view)

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from gamagat.pieces.schedules import Timetable, constant, cosine, milestone, ramp_down, stepped
+from gamagat.pieces.schedules import Timetable, constant, cosine, milestone, ramp_down, stepped, triangle
 
 
 def test_ramp_down_reaches_zero_at_its_end_and_stays():
@@ -25,6 +25,23 @@ def test_stepped_without_milestones_is_constant():
 def test_cosine_starts_halves_and_ends():
     wave = cosine(1.0, 0.01, over=100)
     assert [wave(t) for t in (0, 50, 100, 150)] == pytest.approx([1.0, 0.505, 0.01, 0.01])
+
+
+@pytest.mark.parametrize("at", [0.25, 0.5, 0.999])
+def test_triangle_rises_to_its_peak_and_falls_to_zero(at):
+    rate = triangle(0.2, at, 1.0)
+    assert [rate(t) for t in (0.0, at / 2, at)] == pytest.approx([0.0, 0.1, 0.2])
+    assert [rate(t) for t in ((1 + at) / 2, 1.0, 1.5)] == pytest.approx([0.1, 0.0, 0.0])
+    assert max(rate(t / 1000) for t in range(1001)) <= 0.2
+
+
+def test_a_triangle_with_its_peak_at_the_beginning_only_falls():
+    rate = triangle(0.2, 0.0, 30.0)
+    assert [rate(t) for t in (0, 15, 30, 31)] == pytest.approx([0.2, 0.1, 0.0, 0.0])
+
+
+def test_a_triangle_is_never_negative():
+    assert triangle(0.2, 0.5, 1.0)(-0.1) == 0.0
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from gamagat.pieces.gradients import Objective, backprop
+from gamagat.pieces.gradients import Objective, Reading, backprop, logits_of
 from gamagat.pieces.losses import Loss, View
 from gamagat.pieces.noise import Noise
 from gamagat.pieces.rules import Iterate, Rule
@@ -38,6 +38,7 @@ class Adversary:
         threat: ThreatModel,
         noise: Noise,
         reference: Scores | None = None,
+        coupled: bool = False,  # whether the images of a batch share statistics, as batch norm in training
     ) -> Images:
         delta, state = self.start(x, threat, noise), self.rule.init(x)
         for step in range(self.steps):
@@ -47,11 +48,26 @@ class Adversary:
                 return View(logits, y, at, None, reference)
 
             objective = Objective(lambda z: self.loss.value(view(z)), lambda z: self.loss.slope(view(z)))
-            logits, grad = backprop.read(model, x + delta, objective, noise)
+            if coupled:
+                logits, grad = _together(model, x + delta, objective)
+            else:
+                logits, grad = backprop.read(model, x + delta, objective, noise)
             moment = torch.full_like(y, step)
             here = Iterate(x, delta, grad, torch.zeros_like(logits[:, 0]), moment, at)
             delta, state = self.rule.next(here, state, threat)
         return (x + delta).clamp(threat.low, threat.high).detach()
+
+
+def _together(model: Model, images: Images, objective: Objective) -> Reading:
+    """The gradient of the sum over the batch; to rescale each image's share of it would turn it."""
+    images = images.detach().requires_grad_()
+    with torch.enable_grad():
+        logits = logits_of(model, images)
+    slope = objective.slope(logits.detach())
+    size = slope.log_scale()
+    shares = slope.rescaled() * (size - size.amax()).exp()[:, None]
+    (grad,) = torch.autograd.grad(logits, images, shares, allow_unused=True, materialize_grads=True)
+    return Reading(logits.detach(), torch.nan_to_num(grad, nan=0.0, posinf=0.0, neginf=0.0))
 
 
 def _reader(step: int, x: Images) -> Callable[..., Tensor]:

@@ -91,7 +91,7 @@ class Stage:
             return self.views[self.seen - 1]
         stream = self.noise.fold(1 + len(self.views))
         with self._posing(training):
-            images = adversary(self._attacked, self.x, self.y, self.threat, stream, reference)
+            images = adversary(self._attacked, self.x, self.y, self.threat, stream, reference, training)
         self.views.append(images)
         return images
 

@@ -22,8 +22,9 @@ def _step(stage: Stage) -> Terms:
     x, threat = stage.x, stage.threat
     kept = stage.memory["delta"][: len(x)]
     leaf = threat.project(kept, x).requires_grad_()
-    adversarial = stage.logits((x + leaf).clamp(threat.low, threat.high))
-    stage.views.append((x + leaf).detach())
+    images = (x + leaf).clamp(threat.low, threat.high)
+    adversarial = stage.logits(images)
+    stage.views.append(images.detach())
 
     @torch.no_grad()
     def carry(grad: Images) -> None:

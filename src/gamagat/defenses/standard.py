@@ -1,9 +1,10 @@
 """Training without adversaries."""
 
 from gamagat.defenses.core import DEFENSES, DIGITS, Made, Recipe, Stage, Terms
+from gamagat.defenses.fgsm_at import MNIST
 
 
-@DEFENSES.register("standard", presets={"digits": DIGITS})
+@DEFENSES.register("standard", presets={"mnist": MNIST, "digits": DIGITS})
 def standard() -> Recipe:
     """Normal training: the cross-entropy of clean images."""
 

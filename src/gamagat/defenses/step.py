@@ -22,15 +22,17 @@ def gradients(
     if awp == 0:
         return terms, _differentiated(terms, parameters)
     matrices = [parameter for parameter in parameters if parameter.ndim > 1]
-    shifts = _worse(matrices, torch.autograd.grad(terms.loss, matrices), awp)
+    slopes = torch.autograd.grad(terms.loss, matrices, allow_unused=True, materialize_grads=True)
+    shifts = _worse(matrices, slopes, awp)
+    kept = [matrix.detach().clone() for matrix in matrices]  # to subtract the shift again would round
     stage.seen = 0  # the same adversarial images once more
     try:
-        _moved(matrices, shifts, 1.0)
+        _shifted(matrices, shifts)
         terms = recipe(stage)
         return terms, _differentiated(terms, parameters)
     finally:
         stage.seen = None
-        _moved(matrices, shifts, -1.0)
+        _restored(matrices, kept)
 
 
 def _differentiated(terms: Terms, parameters: Sequence[Tensor]) -> list[Tensor]:
@@ -50,6 +52,12 @@ def _worse(weights: Sequence[Tensor], grads: Sequence[Tensor], size: float) -> l
 
 
 @torch.no_grad()
-def _moved(weights: Sequence[Tensor], shifts: Sequence[Tensor], way: float) -> None:
+def _shifted(weights: Sequence[Tensor], shifts: Sequence[Tensor]) -> None:
     for weight, shift in zip(weights, shifts, strict=True):
-        weight.add_(shift, alpha=way)
+        weight.add_(shift)
+
+
+@torch.no_grad()
+def _restored(weights: Sequence[Tensor], kept: Sequence[Tensor]) -> None:
+    for weight, old in zip(weights, kept, strict=True):
+        weight.copy_(old)

@@ -30,8 +30,16 @@ class Story:
     sound: int | None = None  # the last epoch that had not collapsed
 
     def best(self, selected_by: str) -> int:
-        """The epoch of the highest accuracy of that name on the validation images; the first of equals."""
-        return max(range(len(self.rows)), key=lambda epoch: (self.rows[epoch]["val"][selected_by], -epoch))
+        """The epoch of the highest accuracy of that name on the validation images; the first of equals.
+
+        One that had collapsed is taken only where all have.
+        """
+
+        def worth(epoch: int) -> tuple[bool, float, int]:
+            row = self.rows[epoch]
+            return not row["collapsed"], row["val"][selected_by], -epoch
+
+        return max(range(len(self.rows)), key=worth)
 
 
 def tensors_of(trainer: Trainer) -> dict[str, Tensor]:
@@ -75,10 +83,9 @@ def load_checkpoint(folder: Path, trainer: Trainer, name: str = NAME) -> Story |
                 raise CheckpointError(f"{path} is of another network or recipe; give another --out")
             for key, place in wanted.items():
                 place.copy_(file.get_tensor(key))
-            story = json.loads(file.metadata()["story"])
-    except (OSError, SafetensorError, KeyError, ValueError, RuntimeError) as error:
+            return Story(**json.loads(file.metadata()["story"]))
+    except (OSError, SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as error:
         raise CheckpointError(f"cannot read {path}: {error}; remove it to begin again") from None
-    return Story(**story)
 
 
 def weights_of(trainer: Trainer) -> nn.Module:

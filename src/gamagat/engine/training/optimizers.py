@@ -44,7 +44,8 @@ class Adam:
         self.parameters, self.momentum, self.decay = list(parameters), momentum, decay
         self.memory = memory
         zeros = [[torch.zeros_like(parameter) for parameter in parameters] for _ in range(2)]
-        count = torch.zeros((), device=self.parameters[0].device)
+        # In double precision: 1 - 0.999 loses four digits in single.
+        count = torch.zeros((), dtype=torch.float64, device=self.parameters[0].device)
         self.state = {"mean": zeros[0], "square": zeros[1], "count": [count]}
 
     @torch.no_grad()
@@ -55,11 +56,13 @@ class Adam:
         torch._foreach_lerp_(mean, whole, 1 - self.momentum)
         torch._foreach_mul_(square, self.memory)
         torch._foreach_addcmul_(square, whole, whole, 1 - self.memory)
-        spread = torch._foreach_div(square, 1 - self.memory**count)
+        kind = square[0].dtype
+        spread = torch._foreach_div(square, (1 - self.memory**count).to(kind))
         torch._foreach_sqrt_(spread)
         torch._foreach_add_(spread, 1e-8)
         moves = torch._foreach_div(mean, spread)
-        torch._foreach_sub_(self.parameters, torch._foreach_mul(moves, rate / (1 - self.momentum**count)))
+        size = (rate / (1 - self.momentum**count)).to(kind)
+        torch._foreach_sub_(self.parameters, torch._foreach_mul(moves, size))
 
 
 def make_optimizer(settings: Settings, parameters: Sequence[Tensor]) -> Optimizer:

@@ -15,10 +15,11 @@ import torch.distributed as dist
 
 from gamagat.data.core import Dataset, load_data
 from gamagat.defenses.core import Precision
+from gamagat.engine.checks import check_door
 from gamagat.engine.manifest import circumstances, data_hash, write_json
 from gamagat.engine.plan import read_threat
 from gamagat.engine.ranks import Ranks, ranks
-from gamagat.engine.runtime import choose_device
+from gamagat.engine.runtime import borrowed, choose_device
 from gamagat.engine.training.checkpoint import (
     SOUND,
     Story,
@@ -86,6 +87,7 @@ class Trained:
 def train(request: TrainingRequest, listener: Listener = Listener()) -> Trained:
     """Train, or go on with it, until the last epoch; the weights are in the folder afterwards."""
     with ranks() as group:
+        listener = listener if group.first else Listener()  # the others have the same to say
         device = group.device(choose_device(request.device))
         train_data, val_data = _data(request)
         threat = read_threat(request.norm, request.eps, dict(train_data.eps))
@@ -93,8 +95,8 @@ def train(request: TrainingRequest, listener: Listener = Listener()) -> Trained:
             request.recipe, train_data.preset or train_data.name, request.model, **request.options or {}
         )
         precision = choose_precision(request.precision, device)
-        folder = _folder(request, plan, train_data, threat, device, group)
         trainer = _trainer(request, plan, train_data, threat, device, precision, group)
+        folder = _folder(request, plan, train_data, threat, device, group)
         probe = Probe(
             val_data.head(plan.settings.probe), threat, device, probes(train_data.preset), precision.attack
         )
@@ -163,11 +165,11 @@ def _folder(
     except OSError as error:
         raise RunError(f"cannot make the folder {folder}: {error.strerror}; give another --out") from None
     if path.is_file():
-        kept = json.loads(path.read_text())
+        kept = _kept(path)
         changed = [
             f"{key} was {kept.get(key)} and is {value}"
             for key, value in settings.items()
-            if kept.get(key) != value
+            if kept.get(key) != value and (key != "data_sha256" or kept.get("n") == len(data))
         ]
         if changed:
             raise RunError(
@@ -178,6 +180,13 @@ def _folder(
         write_json(path, settings | {"made": circumstances(device, plan.settings.batch, group.count)})
     group.wait()
     return folder
+
+
+def _kept(path: Path) -> dict[str, Any]:
+    try:
+        return dict(json.loads(path.read_text()))
+    except (OSError, ValueError, TypeError) as error:
+        raise RunError(f"cannot read {path}: {error}; give another --out") from None
 
 
 def _trainer(
@@ -191,9 +200,11 @@ def _trainer(
 ) -> Trainer:
     size = plan.settings.batch // group.count
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(request.seed)
+        torch.manual_seed(request.seed % (1 << 63))
         model = build_model(request.model, len(data.classes), data.shape[0])
     model = model.to(device).train()
+    with borrowed(model):
+        check_door(model, data, device)
     if device.type == "cuda":
         model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     divided(len(data), plan.settings.batch, group)
@@ -234,6 +245,8 @@ class Course:
             self._epoch(len(self.story.rows))
         if self.group.first:
             save(self.folder / LAST, weights_of(self.trainer).state_dict())
+            _write_metrics(self.folder, self.story)  # a kill may have come between it and the checkpoint
+        self.group.wait()
 
     def _epoch(self, epoch: int) -> None:
         began = perf_counter()
@@ -289,7 +302,8 @@ class Course:
     def _judge(self, row: dict[str, Any]) -> None:
         """Write down the epoch; keep it if it is the best or sound; act if the network has collapsed."""
         story, epoch = self.story, row["epoch"]
-        row["collapsed"] = collapsed(row["val"])
+        # A network that nobody taught to resist has nothing to collapse from.
+        row["collapsed"] = self.plan.recipe.selected_by != "clean" and collapsed(row["val"])
         story.rows.append(row)
         if not row["collapsed"]:
             story.sound = epoch
@@ -331,7 +345,8 @@ class Course:
         """Several processes keep statistics of their own; measured and kept are their means."""
         if self.group.count == 1:
             return
-        for buffer in self.trainer.model.buffers():
+        average = self.trainer.average
+        for buffer in [*self.trainer.model.buffers(), *(average.buffers() if average else ())]:
             if buffer.is_floating_point():
                 dist.all_reduce(buffer)
                 buffer.div_(self.group.count)
@@ -348,8 +363,11 @@ class Course:
 def _write_metrics(folder: Path, story: Story) -> None:
     path = folder / METRICS
     partial = path.with_name(f".{METRICS}.part")
-    partial.write_text("".join(json.dumps(row) + "\n" for row in story.rows))
-    partial.replace(path)
+    try:
+        partial.write_text("".join(json.dumps(row) + "\n" for row in story.rows))
+        partial.replace(path)
+    except OSError as error:
+        raise RunError(f"cannot write {path}: {error.strerror or error}; free some space") from None
 
 
 def _spoken(seconds: float) -> str:

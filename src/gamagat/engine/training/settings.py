@@ -77,7 +77,7 @@ class Plan:
         return {key: write_value(value) for key, value in (self.own | asdict(self.settings)).items()}
 
 
-def make_plan(spec: str, family: str | None = None, model: str | None = None, **options: Any) -> Plan:
+def make_plan(spec: str, family: str | None = None, model: str | None = None, /, **options: Any) -> Plan:
     """Read a recipe such as `gat:epochs=30,weight=10`; presets are those of the data and of the network.
 
     What is given wins over the preset for this network on these data, which wins over the one for these data;

@@ -33,13 +33,20 @@ class Card:
 
 
 def read_card(spec: str) -> Card | None:
-    """The card in the folder of this name; None if there is no such folder with a card."""
+    """The card in the folder of this name; None if there is no such folder with a card.
+
+    The name of a model means that model, whatever folders there are; `./resnet18` is the folder.
+    """
+    from gamagat.models.core import MODELS  # noqa: PLC0415 - which reads cards itself
+
+    if spec in MODELS:
+        return None
     try:
         folder = Path(spec).expanduser()
         if not folder.is_dir() or not (folder / NAME).is_file():
             return None
         card = Card(folder, json.loads((folder / NAME).read_text()))
-        missing = not card.weights.is_file()
+        missing = not (card.model and card.weights.is_file())
     except (OSError, RuntimeError):  # no path at all
         return None
     except (ValueError, TypeError, KeyError) as error:

@@ -1,0 +1,62 @@
+"""The nearest adversarial image: what attacks that look for it, also beyond eps, have in common."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import torch
+
+from gamagat.attacks.network import Network, predict
+from gamagat.pieces.noise import Noise
+from gamagat.pieces.starts import surface
+from gamagat.pieces.threat import ThreatModel
+from gamagat.pieces.trees import lift
+from gamagat.pieces.types import Counts, Images, Labels, Mask, Model, PerExample
+
+
+class Nearest(NamedTuple):
+    """The nearest adversarial image of each that was seen, and when one was first inside the threat model."""
+
+    image: Images  # the image itself where there is none
+    size: PerExample  # its distance; infinite where there is none
+    fell: Counts  # how many steps were taken when one was first seen inside, or -1
+
+    @classmethod
+    def at_first(cls, x: Images, fooled: Mask, threat: ThreatModel) -> Nearest:
+        """Before the first step: an image that is misclassified as it is has its answer already."""
+        size = threat.distance(x, x)
+        none = torch.zeros_like(size, dtype=torch.int64)
+        return cls(x, torch.full_like(size, float("inf")), none - 1).seen(x, fooled, x, none, threat)
+
+    def seen(self, images: Images, fooled: Mask, x: Images, step: Counts, threat: ThreatModel) -> Nearest:
+        """Remember the images that fool and are nearer than all before."""
+        size = threat.distance(images, x)
+        nearer = fooled & (size < self.size)
+        inside = fooled & (self.fell < 0) & threat.contains(images, x)
+        return Nearest(
+            torch.where(lift(nearer, images), images, self.image),
+            torch.where(nearer, size, self.size),
+            torch.where(inside, step, self.fell),
+        )
+
+    def otherwise(self, last: Images, x: Images, threat: ThreatModel, inside: bool = False) -> Images:
+        """The nearest, or the last try, drawn into the ball, where there is none.
+
+        With `inside` the nearest is no answer where it lies outside the threat model.
+        """
+        last = (x + threat.project(last - x, x)).clamp(threat.low, threat.high)
+        found = self.fell >= 0 if inside else self.size.isfinite()
+        return torch.where(lift(found, last), self.image, last)
+
+
+@torch.no_grad()
+def fools(model: Model, images: Images, y: Labels) -> Mask:
+    """Which images are misclassified, in the eyes of the judge where there is one."""
+    # A nearest adversarial image lies next to the boundary, where precision decides.
+    return model.confirms(images, y) if isinstance(model, Network) else predict(model, images) != y
+
+
+def halfway(x: Images, threat: ThreatModel, noise: Noise) -> Images:
+    """Anywhere on the surface of the ball of half the size."""
+    return surface(x, replace(threat, eps=threat.eps / 2), noise)
