@@ -224,7 +224,7 @@ def test_a_reader_that_has_seen_enough_is_no_error():
 
 @pytest.mark.parametrize("columns", [40, 60, 200])
 def test_the_table_keeps_names_and_accuracies_at_any_width(command, monkeypatch, columns):
-    monkeypatch.setattr(cli, "console", lambda: Console(width=columns))
+    monkeypatch.setattr("gamagat.cli.evaluate.console", lambda: Console(width=columns))
     _, out, _ = command(*QUICK)
     assert "gama-pgd" in out
     assert "100.00" in out or "95.00" in out

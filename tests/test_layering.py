@@ -19,7 +19,7 @@ ARROWS = {
     "reports": {"reports", "engine"},
     "api": {"engine", "attacks", "data", "pieces"},
     "autoattack": {"api", "engine", "attacks", "pieces"},
-    "cli": {"engine", "reports"},
+    "cli": {"cli", "engine", "reports"},
     "__main__": {"cli"},
     "__init__": {"api", "autoattack", "attacks", "data", "engine", "models", "pieces"},
     "errors": set(),

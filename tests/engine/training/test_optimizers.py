@@ -1,0 +1,65 @@
+"""The optimisers are those of torch."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from gamagat.engine.training.optimizers import Adam, Sgd, make_optimizer
+from gamagat.engine.training.settings import Settings
+
+
+def drawn(seed: int, kind: torch.dtype = torch.float64) -> list[Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    return [torch.randn(*shape, generator=generator, dtype=kind) for shape in ((4, 3), (5,), (2, 1, 3, 3))]
+
+
+def compare(ours: Sgd | Adam, theirs: torch.optim.Optimizer, tolerance: float, kind: torch.dtype) -> None:
+    pairs = list(zip(ours.parameters, theirs.param_groups[0]["params"], strict=True))
+    for step in range(10):
+        rate, grads = 0.1 / (step + 1), drawn(100 + step, kind)
+        ours.step(grads, torch.tensor(rate, dtype=kind))
+        for (_, parameter), grad in zip(pairs, grads, strict=True):
+            parameter.grad = grad.clone()
+        theirs.param_groups[0]["lr"] = rate
+        theirs.step()
+        for mine, parameter in pairs:
+            assert (mine - parameter).abs().max() <= tolerance
+
+
+KINDS = pytest.mark.parametrize(("kind", "tolerance"), [(torch.float64, 1e-12), (torch.float32, 1e-6)])
+
+
+@KINDS
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+@pytest.mark.parametrize("decay", [0.0, 0.02])
+def test_ten_steps_of_sgd_are_those_of_torch(momentum, decay, kind, tolerance):
+    theirs = torch.optim.SGD(drawn(0, kind), lr=0.1, momentum=momentum, weight_decay=decay)
+    compare(Sgd(drawn(0, kind), momentum, decay), theirs, tolerance, kind)
+
+
+@KINDS
+@pytest.mark.parametrize("momentum", [0.5, 0.9])
+@pytest.mark.parametrize("decay", [0.0, 0.02])
+def test_ten_steps_of_adam_are_those_of_torch(momentum, decay, kind, tolerance):
+    theirs = torch.optim.Adam(drawn(0, kind), lr=0.1, betas=(momentum, 0.999), weight_decay=decay)
+    compare(Adam(drawn(0, kind), momentum, decay), theirs, tolerance, kind)
+
+
+def test_the_settings_choose_the_optimiser():
+    parameters = drawn(0)
+    assert isinstance(make_optimizer(Settings(optimizer="adam"), parameters), Adam)
+    chosen = make_optimizer(Settings(momentum=0.3, weight_decay=0.01), parameters)
+    assert isinstance(chosen, Sgd)
+    assert (chosen.momentum, chosen.decay) == (0.3, 0.01)
+
+
+@pytest.mark.parametrize("kind", [Sgd, Adam])
+def test_parameters_and_state_stay_in_place(kind):
+    # A recorded step and a checkpoint both know them by where they lie.
+    parameters = drawn(0)
+    optimizer = kind(parameters, 0.9, 0.0)
+    kept = [*parameters, *(value for values in optimizer.state.values() for value in values)]
+    places = [tensor.data_ptr() for tensor in kept]
+    optimizer.step(drawn(1), torch.tensor(0.1, dtype=torch.float64))
+    after = [*optimizer.parameters, *(value for values in optimizer.state.values() for value in values)]
+    assert [tensor.data_ptr() for tensor in after] == places

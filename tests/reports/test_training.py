@@ -1,0 +1,96 @@
+"""How training speaks to people."""
+
+import io
+import sys
+
+import pytest
+import torch
+from rich.console import Console
+
+from gamagat import evaluate
+from gamagat.data.core import load_data
+from gamagat.engine.training.settings import Settings
+from gamagat.models.core import load_model
+from gamagat.reports import training
+from gamagat.reports.training import epoch_line, final_table, training_listener
+
+ROW = {
+    "epoch": 4,
+    "train": {"loss": 1.5, "ce": 1.25, "drift": 0.25, "clean accuracy": 50.0},
+    "val": {"clean": 91.04, "fgsm": 60.0, "pgd-10": 50.0, "selection": 55.0},
+    "seconds": 1.26,
+    "images_per_second": 1234.4,
+    "collapsed": False,
+}
+
+
+def test_a_line_tells_the_epoch_from_one_its_losses_and_its_accuracies():
+    assert epoch_line(ROW, Settings(epochs=30)) == (
+        "epoch 5/30  loss 1.500 ce 1.250 drift 0.250  "
+        "val: clean 91.0 fgsm 60.0 pgd-10 50.0 selection 55.0  1.3 s, 1234 images/s"
+    )
+
+
+def test_where_nobody_looks_only_what_is_unusual_is_said(capsys):
+    with training_listener() as listener:
+        for done in range(1, 4):
+            listener.batch(0, 2, done, 3)
+        listener.epoch(ROW, Settings())
+    assert capsys.readouterr() == ("", "")
+    with training_listener() as listener:
+        listener.say("something [odd]")
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err == "note: something [odd]\n"
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_on_a_terminal_every_epoch_is_a_line_on_standard_error(monkeypatch, capsys):
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setattr(
+        training, "Console", lambda stderr: Console(file=screen, width=150, force_terminal=True)
+    )
+    with training_listener() as listener:
+        for done in range(1, 4):
+            listener.batch(1, 2, done, 3)
+        listener.epoch(ROW, Settings(epochs=30))
+    assert "epoch 5/30  loss 1.500" in screen.getvalue()
+    assert "epoch 2/2" in screen.getvalue()
+    assert capsys.readouterr().out == ""
+
+
+@pytest.fixture(scope="module")
+def figures():
+    torch.set_num_threads(1)
+    data, net = load_data("digits", "test").head(20), load_model("digits-cnn")
+    return {
+        which: evaluate(net, data, eps=eps, attacks=["fgsm", "pgd:steps=3"])
+        for which, eps in {"selected": 0.1, "last": 0.4}.items()
+    }
+
+
+def test_the_table_has_a_row_for_each_epoch_and_a_column_for_each_attack(figures):
+    screen = Console(file=io.StringIO(), width=120)
+    screen.print(final_table(figures, "net[0] after gat on digits"))
+    text = screen.file.getvalue()
+    for words in (
+        "net[0] after gat",
+        "epoch",
+        "clean",
+        "fgsm",
+        "pgd:steps=3",
+        "worst case",
+        "selected",
+        "last",
+    ):
+        assert words in text
+    rows = {which: next(line for line in text.splitlines() if which in line) for which in figures}
+    for which, result in figures.items():
+        assert f"{result.clean.percent:.2f}" in rows[which]
+        assert f"{result.standing.percent:.2f}" in rows[which]
+    assert rows["selected"] != rows["last"]

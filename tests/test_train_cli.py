@@ -1,0 +1,352 @@
+"""Training as people and machines ask for it, and what they do with the folder afterwards."""
+
+import builtins
+import hashlib
+import json
+import sys
+
+import pytest
+from safetensors.torch import load_file, save_file
+
+from gamagat import cli
+from gamagat.engine.training import run
+
+QUICK = ["--device", "cpu", "--n", "70", "--set", "epochs=2", "--set", "probe=20"]
+
+
+@pytest.fixture
+def command(monkeypatch, capsys):
+    """Run the command in this process: exit code, standard output, standard error."""
+
+    def call(*words: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["gamagat", *map(str, words)])
+        try:
+            cli.main()
+            code = 0
+        except SystemExit as stop:
+            code = stop.code or 0
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """What a training of a minute leaves, made in a moment: no test may change it."""
+    out = tmp_path_factory.mktemp("trained") / "run"
+    sys.argv, before = ["gamagat", "train", "gat", "--out", str(out), *QUICK, "--eps", "0.07",
+                        "--test-images", "12"], sys.argv  # fmt: skip
+    try:
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+        assert not stop.value.code
+    finally:
+        sys.argv = before
+    return out
+
+
+def test_the_table_shows_the_selected_and_the_last_epoch(command, tmp_path, monkeypatch):
+    accuracies = iter([30.0, 20.0])
+
+    def look(self, model):
+        return dict.fromkeys(("clean", "fgsm", "pgd-10", "selection"), next(accuracies))
+
+    monkeypatch.setattr(run.Probe, "look", look)
+    code, out, err = command("train", "gat", "--out", tmp_path / "r", *QUICK, "--test-images", "5")
+    assert code == 0
+    for words in ("digits-cnn after gat on digits", "selected", "last", "clean", "fgsm", "ifgsm",
+                  "pgd:steps=20", "gama-pgd", "worst case", "s of training"):  # fmt: skip
+        assert words in out
+    assert f"gamagat evaluate {tmp_path / 'r'}" in " ".join(out.split())
+    assert err == ""  # nobody looks: nothing but the table
+    left = {path.name for path in (tmp_path / "r").iterdir()}
+    assert left == {
+        "training.json", "checkpoint.safetensors", "model.safetensors", "last.safetensors", "metrics.jsonl",
+        "card.json", "README.md", "evaluation-selected-5", "evaluation-last-5",
+    }  # fmt: skip
+
+
+def test_json_is_one_object_and_nothing_else(command, tmp_path):
+    out_folder = tmp_path / "r"
+    words = ["train", "gat:epochs=1", "--out", out_folder, "--device", "cpu", "--n", "64", "--json"]
+    code, out, err = command(*words, "--test-images", "5", "--seed", "3")
+    card = json.loads(out, parse_constant=pytest.fail)
+    assert code == 0
+    assert err == ""
+    assert card == json.loads((out_folder / "card.json").read_text())
+    assert list(card) == [
+        "format", "model", "weights", "sha256", "recipe", "data", "norm", "eps", "seed", "selected_epoch",
+        "epochs", "validation", "figures", "seconds", "made",
+    ]  # fmt: skip
+    assert (card["model"], card["data"], card["eps"], card["seed"]) == ("digits-cnn", "digits", 0.2, 3)
+    assert card["recipe"].startswith("gat:weight=10,")
+    assert set(card["figures"]["selected"]) == {
+        "images",
+        "clean",
+        "fgsm",
+        "ifgsm",
+        "pgd:steps=20",
+        "gama-pgd",
+    }
+    assert card["sha256"] == hashlib.sha256((out_folder / "model.safetensors").read_bytes()).hexdigest()
+    # The same command again finds everything done and says the same.
+    again = json.loads(command(*words, "--test-images", "5", "--seed", "3")[1])
+    assert {**again, "made": card["made"]} == card
+
+
+def test_without_test_images_there_is_no_table(command, tmp_path):
+    code, out, _ = command("train", "free", "--out", tmp_path / "r", *QUICK, "--test-images", "0")
+    assert code == 0
+    assert "selected" not in out
+    assert "s of training" in out
+    assert json.loads((tmp_path / "r" / "card.json").read_text())["figures"] == {}
+    assert "|" not in (tmp_path / "r" / "README.md").read_text()
+
+
+TRAIN = ["train", "gat", "--device", "cpu", "--n", "20", "--test-images", "0"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["train", "gta"], "unknown recipe 'gta'; did you mean 'gat'?"),
+        (["train", "gat:epochz=3"], "did you mean 'epochs'?"),
+        (["train", "gat:epochs"], "cannot read 'epochs'"),
+        ([*TRAIN, "--set", "epochs"], "--set takes key=value, got 'epochs'"),
+        ([*TRAIN, "--set", "epochz=3"], "did you mean 'epochs'?"),
+        ([*TRAIN, "--set", "model=resnet18"], "unknown option of recipe 'gat' 'model'"),
+        ([*TRAIN, "--set", "rate=fast"], "gat:rate must be a number"),
+        ([*TRAIN, "--set", "epochs=0"], "epochs must lie between 1"),
+        ([*TRAIN, "--model", "digits-cn"], "did you mean 'digits-cnn'?"),
+        ([*TRAIN, "--model", "m-lenet"], "cannot take images of shape (16, 1, 8, 8)"),
+        ([*TRAIN, "--data", "digit"], "did you mean 'digits'?"),
+        ([*TRAIN, "--data", "arrays:/no/such.npz"], "/no/such.npz"),
+        ([*TRAIN, "--precision", "fp8"], "precision must be auto or fp32, got 'fp8'"),
+        ([*TRAIN, "--on-collapse", "panic"], "--on-collapse"),
+        ([*TRAIN, "--eps", "0"], "eps must be positive"),
+        ([*TRAIN, "--eps", "big"], "eps must be a number"),
+        ([*TRAIN, "--norm", "l0"], "unknown norm 'l0'"),
+        ([*TRAIN, "--device", "tpu9"], "is not to be had here"),
+        ([*TRAIN, "--n", "0"], "must be positive, got 0"),
+        ([*TRAIN, "--test-images", "-1"], "--test-images"),
+        ([*TRAIN, "--seed", "x"], "--seed"),
+        ([*TRAIN, "--no-such-option"], "--no-such-option"),
+        (["train"], "Missing argument"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_exit_code_two(command, tmp_path, words, message):
+    code, out, err = command(*words, "--out", tmp_path / "run")
+    assert code == 2
+    assert message in err
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+    assert out == ""
+    assert not (tmp_path / "run" / "training.json").exists()  # so that the right words may follow
+
+
+def test_a_training_without_a_folder_is_one_sentence(command):
+    code, _, err = command("train", "gat")
+    assert code == 2
+    assert "--out" in err
+    assert err.count("\n") == 1
+
+
+def test_a_folder_that_cannot_be_written_is_one_sentence(command, tmp_path):
+    (tmp_path / "file").write_text("no folder")
+    for place in ("file", "file/run"):
+        code, _, err = command(*TRAIN, "--out", tmp_path / place)
+        assert code == 2
+        assert "cannot make the folder" in err
+        assert err.count("\n") == 1
+
+
+def test_a_folder_of_another_training_is_one_sentence(command, folder):
+    code, _, err = command("train", "gat", "--out", folder, *QUICK, "--eps", "0.08")
+    assert code == 2
+    assert "holds another training (eps was 0.07 and is 0.08)" in err
+    assert err.count("\n") == 1
+
+
+def test_tensorboard_without_the_package_is_one_sentence(command, tmp_path, monkeypatch):
+    real = builtins.__import__
+
+    def blocked(name, *arguments, **options):
+        if "tensorboard" in name:
+            raise ImportError(name)
+        return real(name, *arguments, **options)
+
+    monkeypatch.setattr(builtins, "__import__", blocked)
+    code, _, err = command(*TRAIN, "--out", tmp_path / "run", "--tensorboard")
+    assert code == 2
+    assert err == "error: --tensorboard needs the package tensorboard; install it or leave it out\n"
+
+
+def test_tensorboard_is_told_every_number(tmp_path, monkeypatch):
+    written = []
+
+    class SummaryWriter:
+        def __init__(self, place):
+            self.place = place
+
+        def add_scalar(self, *what):
+            written.append(what)
+
+        def flush(self):
+            pass
+
+    fake = type(sys)("torch.utils.tensorboard")
+    fake.SummaryWriter = SummaryWriter
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", fake)
+    run.tensorboard(tmp_path)({"epoch": 3, "train": {"loss": 1.0}, "val": {"clean": 2.0}})
+    assert written == [("train/loss", 1.0, 3), ("val/clean", 2.0, 3)]
+
+
+def test_a_long_training_without_a_gpu_is_said_to_be_long(command, tmp_path, monkeypatch):
+    monkeypatch.setattr(run, "LONG", 0.0)
+    words = ["train", "gat", "--device", "cpu", "--n", "70", "--set", "batch=10", "--set", "epochs=1"]
+    code, out, err = command(*words, "--test-images", "0", "--out", tmp_path / "run", "--json")
+    assert code == 0
+    assert err.startswith("note: without a GPU this takes about ")
+    assert err.count("\n") == 1
+    json.loads(out)
+
+
+def test_a_collapse_is_a_note(command, tmp_path, monkeypatch):
+    def look(self, model):
+        return {"clean": 90.0, "fgsm": 80.0, "pgd-10": 1.0, "selection": 1.0}
+
+    monkeypatch.setattr(run.Probe, "look", look)
+    words = [*TRAIN, "--out", tmp_path / "run", "--on-collapse", "stop", "--json"]
+    code, out, err = command(*words)
+    assert code == 0
+    assert err.startswith("note: epoch 0: catastrophic overfitting: FGSM accuracy 80.0 %")
+    assert err.count("\n") == 1
+    assert json.loads(out)["epochs"] == 1
+
+
+EVALUATE = ["--n", "10", "--attack", "fgsm", "--json", "--device", "cpu", "--force"]
+
+
+def test_the_folder_is_evaluated_on_its_data_with_its_eps(command, folder):
+    code, out, _ = command("evaluate", folder, *EVALUATE)
+    found = json.loads(out)
+    assert code == 0
+    assert (found["data"], found["norm"], found["eps"], found["n"]) == ("digits", "linf", 0.07, 10)
+    card = json.loads((folder / "card.json").read_text())
+    whole = json.loads(command("evaluate", folder, *EVALUATE[2:], "--n", "12")[1])
+    assert whole["clean_accuracy"] == card["figures"]["selected"]["clean"]
+    assert whole["attacks"][0]["robust_accuracy"] == card["figures"]["selected"]["fgsm"]
+
+
+@pytest.mark.parametrize(
+    ("words", "norm", "eps"),
+    [
+        (["--eps", "0.11"], "linf", 0.11),
+        (["--data", "digits"], "linf", 0.2),  # other data, the usual eps of those
+        (["--norm", "l2"], "l2", 0.5),  # another norm has another eps
+        (["--norm", "l2", "--eps", "0.3"], "l2", 0.3),
+    ],
+)
+def test_what_is_said_wins_over_the_card(command, folder, words, norm, eps):
+    found = json.loads(command("evaluate", folder, *EVALUATE, *words)[1])
+    assert (found["norm"], found["eps"]) == (norm, eps)
+
+
+def test_other_data_win_over_the_card(command, folder, tmp_path):
+    import numpy as np  # noqa: PLC0415
+
+    images = np.random.default_rng(0).integers(0, 256, (6, 1, 8, 8), np.uint8)
+    np.savez(tmp_path / "other.npz", images=images, labels=np.arange(6))
+    words = ["--data", f"arrays:{tmp_path / 'other.npz'}", "--eps", "0.01"]
+    found = json.loads(command("evaluate", folder, *EVALUATE, *words)[1])
+    assert (found["n"], found["eps"]) == (6, 0.01)
+
+
+def test_an_evaluation_of_the_folder_is_verified(command, folder, tmp_path, monkeypatch):
+    code, *_ = command("evaluate", folder, *EVALUATE, "--out", tmp_path / "evaluation")
+    assert code == 0
+    monkeypatch.chdir(tmp_path)
+    code, out, _ = command("verify", tmp_path / "evaluation", "--json")
+    assert code == 0
+    assert json.loads(out)["sound"]
+
+
+def test_the_evaluations_that_training_made_are_verified(command, folder):
+    runs = list(folder.glob("evaluation-*"))
+    assert runs
+    for made in runs:
+        code, out, _ = command("verify", made, "--json")
+        assert (code, json.loads(out)["problems"]) == (0, [])
+
+
+def test_a_relative_folder_is_verified_from_elsewhere(command, folder, tmp_path, monkeypatch):
+    monkeypatch.chdir(folder.parent)
+    assert command("evaluate", "run", *EVALUATE, "--out", tmp_path / "evaluation")[0] == 0
+    monkeypatch.chdir(tmp_path)
+    assert command("verify", "evaluation")[0] == 0
+
+
+def copied(folder, place):
+    place.mkdir()
+    for name in ("card.json", "model.safetensors"):
+        (place / name).write_bytes((folder / name).read_bytes())
+    return place
+
+
+def test_changed_weights_are_noticed_by_verify(command, folder, tmp_path):
+    net = copied(folder, tmp_path / "net")
+    assert command("evaluate", net, *EVALUATE, "--out", tmp_path / "evaluation")[0] == 0
+    state = {key: value + 0.1 for key, value in load_file(net / "model.safetensors").items()}
+    save_file(state, net / "model.safetensors")
+    code, out, _ = command("verify", tmp_path / "evaluation", "--json")
+    assert code == 1
+    assert "the weights are not those of the run" in json.loads(out)["problems"][0]
+
+
+def test_missing_weights_and_damaged_cards_are_one_sentence(command, folder, tmp_path):
+    net = copied(folder, tmp_path / "net")
+    (net / "model.safetensors").unlink()
+    code, _, err = command("evaluate", net)
+    assert code == 2
+    assert "is not there; copy it back" in err
+    assert err.count("\n") == 1
+    for content in ("{", "[]", "{}", '{"weights": "card.json"}'):
+        (net / "card.json").write_text(content)
+        code, _, err = command("evaluate", net)
+        assert code == 2
+        assert "cannot read" in err
+        assert err.count("\n") == 1
+
+
+def test_a_folder_called_like_a_model_does_not_stand_for_it(command, folder, tmp_path, monkeypatch):
+    copied(folder, tmp_path / "resnet18")
+    (tmp_path / "digits-cnn").mkdir()
+    monkeypatch.chdir(tmp_path)
+    code, _, err = command("evaluate", "resnet18", *EVALUATE)
+    assert code == 2
+    assert "has no weights" in err
+    assert json.loads(command("evaluate", "digits-cnn", *EVALUATE)[1])["eps"] == 0.2
+    assert json.loads(command("evaluate", "./resnet18", *EVALUATE)[1])["eps"] == 0.07
+
+
+def test_training_into_a_folder_called_like_its_model_works(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = ["train", "gat", *QUICK, "--out", "digits-cnn", "--test-images", "3"]
+    for _ in range(2):
+        code, out, _ = command(*words)
+        assert code == 0
+        assert "gamagat evaluate ./digits-cnn" in out
+
+
+def test_the_readme_tells_what_the_card_tells(folder):
+    page, card = (folder / "README.md").read_text(), json.loads((folder / "card.json").read_text())
+    assert page.startswith("# digits-cnn trained with gat on digits\n")
+    assert "`gamagat evaluate DIR`" in page
+    assert "linf up to eps 0.07" in page
+    assert f"`{card['recipe']}`" in page
+    assert card["sha256"] in page
+    assert f"selected: epoch {card['selected_epoch']} (from 0) of 2, seed 0" in page
+    assert "| epoch | images | clean | fgsm | ifgsm | pgd:steps=20 | gama-pgd |" in page
+    for which, figures in card["figures"].items():
+        assert f"| {which} | " + " | ".join(f"{value:g}" for value in figures.values()) + " |" in page
