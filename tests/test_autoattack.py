@@ -97,6 +97,13 @@ def test_it_says_what_each_attack_left(case, capsys):
     assert lines[2].startswith("robust accuracy after square: ")
 
 
+def test_the_words_of_the_original_are_understood(case, tmp_path):
+    model, x, y = case
+    log = tmp_path / "log.txt"
+    quick(model, device="cuda", log_path=log).run_standard_evaluation(x, y)
+    assert log.read_text().startswith("initial accuracy: 90.00 %\nrobust accuracy after apgd-ce")
+
+
 def test_each_attack_by_itself(case):
     model, x, y = case
     found = quick(model).run_standard_evaluation_individual(x, y)

@@ -9,7 +9,7 @@ import pytest
 from safetensors.torch import load_file, save_file
 
 from gamagat import cli
-from gamagat.engine.training import run
+from gamagat.engine.training import course, run
 
 QUICK = ["--device", "cpu", "--n", "70", "--set", "epochs=2", "--set", "probe=20"]
 
@@ -52,7 +52,7 @@ def test_the_table_shows_the_selected_and_the_last_epoch(command, tmp_path, monk
     def look(self, model):
         return dict.fromkeys(("clean", "fgsm", "pgd-10", "selection"), next(accuracies))
 
-    monkeypatch.setattr(run.Probe, "look", look)
+    monkeypatch.setattr(course.Probe, "look", look)
     code, out, err = command("train", "gat", "--out", tmp_path / "r", *QUICK, "--test-images", "5")
     assert code == 0
     for words in ("digits-cnn after gat on digits", "selected", "last", "clean", "fgsm", "ifgsm",
@@ -62,7 +62,9 @@ def test_the_table_shows_the_selected_and_the_last_epoch(command, tmp_path, monk
     assert err == ""  # nobody looks: nothing but the table
     left = {path.name for path in (tmp_path / "r").iterdir()}
     assert left == {
-        "training.json", "checkpoint.safetensors", "model.safetensors", "last.safetensors", "metrics.jsonl",
+        "training.json", "checkpoint.safetensors", "sound.safetensors", "model.safetensors",
+        "last.safetensors",
+        "metrics.jsonl",
         "card.json", "README.md", "evaluation-selected-5", "evaluation-last-5",
     }  # fmt: skip
 
@@ -203,7 +205,7 @@ def test_tensorboard_is_told_every_number(tmp_path, monkeypatch):
 
 
 def test_a_long_training_without_a_gpu_is_said_to_be_long(command, tmp_path, monkeypatch):
-    monkeypatch.setattr(run, "LONG", 0.0)
+    monkeypatch.setattr(course, "LONG", 0.0)
     words = ["train", "gat", "--device", "cpu", "--n", "70", "--set", "batch=10", "--set", "epochs=1"]
     code, out, err = command(*words, "--test-images", "0", "--out", tmp_path / "run", "--json")
     assert code == 0
@@ -216,7 +218,7 @@ def test_a_collapse_is_a_note(command, tmp_path, monkeypatch):
     def look(self, model):
         return {"clean": 90.0, "fgsm": 80.0, "pgd-10": 1.0, "selection": 1.0}
 
-    monkeypatch.setattr(run.Probe, "look", look)
+    monkeypatch.setattr(course.Probe, "look", look)
     words = [*TRAIN, "--out", tmp_path / "run", "--on-collapse", "stop", "--json"]
     code, out, err = command(*words)
     assert code == 0

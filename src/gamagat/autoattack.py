@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -40,7 +41,12 @@ class AutoAttack:
         verbose: bool = True,
         attacks_to_run: Sequence[str] = (),
         version: str = "standard",
+        device: Any = None,
+        log_path: str | Path | None = None,
     ) -> None:
+        """`device` is where the model is, whatever is said; what is told goes to `log_path`, too."""
+        del device
+        self.log_path = None if log_path is None else Path(log_path)
         self.model, self.threat = model, read_threat(norm, eps)
         self.seed, self.verbose = read_value(write_value(seed or 0), int, "seed"), verbose
         self.members = _chosen(attacks_to_run) if version == "custom" else _version(version, attacks_to_run)
@@ -125,6 +131,9 @@ class AutoAttack:
     def _say(self, words: str) -> None:
         if self.verbose:
             print(words, flush=True)
+        if self.log_path is not None:
+            with self.log_path.open("a") as log:
+                log.write(words + "\n")
 
 
 def _version(name: str, unused: Sequence[str]) -> list[tuple[str, Attack]]:

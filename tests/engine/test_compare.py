@@ -413,6 +413,11 @@ def test_a_million_images_are_priced_exactly():
         ("gama-mt", 100, "gama-mt:steps=20"),
         ("multitargeted:top=3,restarts=2", 100, "multitargeted:top=3,restarts=2,steps=16"),
         ("gama-mt", 3, "gama-mt:steps=1"),
+        ("fab", 100, "fab:steps=11"),  # nine boundaries a step
+        ("fab-t:top=5", 100, "fab-t:top=5,steps=20"),
+        ("cw", 900, "cw:steps=100"),  # nine searches
+        ("apgd-ce:eot=20", 100, "apgd-ce:eot=20,steps=5"),
+        ("spsa:samples=8", 170, "spsa:samples=8,steps=10"),  # 17 forward passes a step, and no gradient
         ("r-fgsm", 100, "r-fgsm"),
         ("r-fgsm:alpha=0.3,restarts=2", 5, "r-fgsm:alpha=0.3,restarts=2"),
     ],
@@ -421,11 +426,13 @@ def test_steps_and_restarts_share_the_budget(spec, budget, planned):
     assert spec_for_budget(spec, budget) == planned
 
 
-@pytest.mark.parametrize("spec", ["pgd:restarts=3", "ifgsm", "gama-fw", "gama-mt:top=2"])
+@pytest.mark.parametrize(
+    "spec", ["pgd:restarts=3", "ifgsm", "gama-fw", "gama-mt:top=2", "fab", "apgd-ce:eot=3", "fab-t:top=4"]
+)
 def test_no_image_costs_more_than_the_budget(spec):
     model, x = seeded(tiny_network), images_like(3)
     y, threat = model(x).argmax(1).detach(), ThreatModel(LINF, 1e-4)
-    runs, noise = plan_attack(spec_for_budget(spec, 12)).runs, Noise.for_images(torch.arange(3))
+    runs, noise = plan_attack(spec_for_budget(spec, 12, classes=5)).runs, Noise.for_images(torch.arange(3))
     spent = sum(attack(model, x, y, threat, noise).backwards for _, attack in runs)
     assert spent.tolist() == [12, 12, 12]
 

@@ -122,6 +122,18 @@ def passes(attack: Attack) -> int:
     return int(getattr(attack, "passes", 1))
 
 
+def gradients(attack: Attack, classes: int) -> int:
+    """How many gradients an image may cost at the most; 0 if the attack needs none or does not say."""
+    if isinstance(attack, InTurn):
+        return sum(gradients(member, classes) for _, member in attack.members)
+    if isinstance(attack, Folded):
+        return gradients(attack.attack, classes)
+    if isinstance(attack, Aimed):
+        return gradients(attack.attack, classes=2)  # the label and the target
+    count = getattr(attack, "gradients", None)
+    return int(count(classes)) if count is not None else 0
+
+
 def thorough(attack: Attack) -> Attack:
     """The attack without leaving early: every image goes all the way, also when it is fooled before."""
 

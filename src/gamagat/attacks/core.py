@@ -121,6 +121,10 @@ class IterativeAttack:
         """How often an image may pass through the network, but for questions to the judge."""
         return self.steps * self.gradient.forwards + self.loss.guided
 
+    def gradients(self, classes: int) -> int:
+        """How many gradients an image may cost."""
+        return self.steps * self.gradient.backwards
+
     def __call__(
         self,
         model: Model,

@@ -120,6 +120,10 @@ class HingeAttack:
         """How often an image may pass forward through the network, but for questions to the judge."""
         return 1 + self.steps * self.searches
 
+    def gradients(self, classes: int) -> int:
+        """How many gradients an image may cost."""
+        return self.steps * self.searches
+
     def again(self) -> HingeAttack:
         """The attack as it begins again: somewhere on the surface of the ball of half the size."""
         return replace(self, start=halfway)

@@ -66,6 +66,10 @@ class DecoupledAttack:
         """How often an image may pass forward through the network: once, and twice a step."""
         return 1 + 2 * self.steps
 
+    def gradients(self, classes: int) -> int:
+        """How many gradients an image may cost."""
+        return self.steps
+
     def again(self) -> DecoupledAttack:
         """The attack as it begins again: with a perturbation of the first norm, in any direction."""
         return replace(self, start=_of_size(self.init_norm))

@@ -66,6 +66,10 @@ class BoundaryAttack:
         """How often an image may pass forward through the network: once, and twice a step."""
         return 1 + 2 * self.steps
 
+    def gradients(self, classes: int) -> int:
+        """How many gradients an image may cost: one for each boundary in every step."""
+        return self.steps * (classes - 1)
+
     def again(self) -> BoundaryAttack:
         """The attack as it begins again: somewhere on the surface of the ball of half the size."""
         return replace(self, start=halfway)

@@ -41,7 +41,7 @@ def train(
     ] = None,
     seed: SEED = 0,
     device: DEVICE = "auto",
-    precision: Annotated[str, typer.Option(help="auto (fp16 and bf16 on a GPU) or fp32.")] = "auto",
+    precision: Annotated[str, typer.Option(help="auto (fp16 on a GPU) or fp32.")] = "auto",
     on_collapse: Annotated[
         OnCollapse, typer.Option(help="What to do about catastrophic overfitting.")
     ] = OnCollapse.WARN,

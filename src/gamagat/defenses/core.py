@@ -30,6 +30,7 @@ class Precision(NamedTuple):
     """What the passes of a step compute in; None is the type of the parameters.
 
     Half precision (fp16) serves the attack. bfloat16 does not: its coarse gradients let training collapse.
+    fp16 in the training passes wants its loss scaled.
     """
 
     attack: torch.dtype | None = None

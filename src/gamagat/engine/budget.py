@@ -6,6 +6,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from gamagat.attacks.combine import gradients, passes
 from gamagat.attacks.core import ATTACKS
 from gamagat.engine.ledger import CLEAN
 from gamagat.engine.plan import plan_attack
@@ -73,15 +74,17 @@ def _settled_tables(run: Run, attack: str) -> tuple[Table, list[Table]]:
     return run.table(CLEAN)[settled], [run.table(entry)[settled] for entry in attacks[attack]]
 
 
-def spec_for_budget(spec: str, budget: int, preset: str | None = None) -> str:
+def spec_for_budget(spec: str, budget: int, preset: str | None = None, classes: int = 10) -> str:
     """The attack with as many steps as the budget allows, shared equally among its restarts and targets.
 
-    An attack without steps to set stays as it is.
+    The budget counts gradients, or forward passes of an attack that needs no gradient. An attack without
+    steps to set stays as it is.
     """
     if budget < 1:
         raise ConfigError(f"the budget must be at least 1 gradient evaluation per image, got {budget}")
     name, options = parse_spec(spec)
     if "steps" not in ATTACKS[name].defaults():
         return spec
-    runs = len(plan_attack(spec, preset).runs)
-    return format_spec(name, options | {"steps": max(1, budget // runs)})
+    runs = [run for _, run in plan_attack(format_spec(name, options | {"steps": 1}), preset).runs]
+    step = sum(gradients(run, classes) for run in runs) or sum(passes(run) for run in runs)
+    return format_spec(name, options | {"steps": max(1, budget // step)})

@@ -143,8 +143,8 @@ def prepare(request: EvaluationRequest) -> Prepared:
 def run_at_budget(request: EvaluationRequest, budget: int, onlooker: Onlooker = Onlooker()) -> Run:
     """Evaluate the attacks, each planned for so many gradient evaluations per image."""
     request = completed(request)
-    preset = load_data(str(request.data), request.split, request.data_dir).preset
-    specs = tuple(spec_for_budget(spec, budget, preset) for spec in request.attacks)
+    data = load_data(str(request.data), request.split, request.data_dir)
+    specs = tuple(spec_for_budget(spec, budget, data.preset, len(data.classes)) for spec in request.attacks)
     with tempfile.TemporaryDirectory(prefix="gamagat-") as name:
         folder = request.out or Path(name)
         prepare(replace(request, attacks=specs, out=folder)).run(onlooker)

@@ -86,6 +86,13 @@ def test_randomness_in_eval_mode_stops(found, own_data, layer, quick):
     assert found(model, own_data(model), quick=quick)["non-determinism"] == "stop"
 
 
+def test_randomness_is_no_obstacle_to_attacks_that_average_over_it(found, own_data):
+    model = with_layer(Noisy())
+    many = ["autoattack:version=rand", "apgd-ce:eot=5"]
+    assert found(model, own_data(model), attacks=many)["non-determinism"] == "warn"
+    assert found(model, own_data(model), attacks=[*many, "pgd"])["non-determinism"] == "stop"
+
+
 def test_the_layer_that_eval_mode_does_not_reach_is_named(findings, own_data):
     model = with_layer(StubbornDropout())
     assert "look at 1." in findings(model, own_data(model))["non-determinism"].seen

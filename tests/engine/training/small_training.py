@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 from small_run import spawn
 from torch import Tensor, nn
 
-from gamagat.engine.training import checkpoint, run
+from gamagat.engine.training import checkpoint, course, run
 from gamagat.engine.training.run import Listener, Trained, TrainingRequest, train
 
 CLASSES, PIXELS = 4, 64
@@ -115,14 +115,14 @@ def die_writing(call: int) -> None:
 
 def die_before_metrics(epoch: int) -> None:
     """Meddle: the process is killed after the checkpoint of an epoch and before its metrics."""
-    whole = run._write_metrics
+    whole = course._write_metrics
 
     def never(folder: Path, story: checkpoint.Story) -> None:
         if len(story.rows) == epoch + 1:
             os.kill(os.getpid(), signal.SIGKILL)
         whole(folder, story)
 
-    run._write_metrics = never
+    course._write_metrics = never
 
 
 def slowed() -> None:
@@ -170,5 +170,5 @@ def as_rank(rank: int, count: int, port: int, request: TrainingRequest) -> None:
         def forbidden(*_: Any) -> None:
             raise AssertionError("only the first process writes")
 
-        run.save = run.save_checkpoint = run._write_metrics = run.write_json = forbidden
+        course.save = course.save_checkpoint = course._write_metrics = run.write_json = forbidden
     go(request)

@@ -20,7 +20,7 @@ from training.small_training import (
 )
 
 from gamagat.data.core import load_data
-from gamagat.engine.training import run
+from gamagat.engine.training import course, run
 from gamagat.engine.training.feed import Streamed, shuffled
 from gamagat.engine.training.run import Listener, choose_precision
 from gamagat.errors import ConfigError, DataError, RunError
@@ -176,7 +176,7 @@ def test_the_kept_weights_are_those_of_the_best_epoch(data, tmp_path, monkeypatc
         value = next(accuracies)
         return {"clean": 50.0, "fgsm": value, "pgd-10": value, "selection": value}
 
-    monkeypatch.setattr(run.Probe, "look", look)
+    monkeypatch.setattr(course.Probe, "look", look)
     result = trained(data, tmp_path / "run")
     assert result.story.best("selection") == 1  # the first of equals
     for name, epoch in {"model.safetensors": 1, "last.safetensors": 3}.items():
@@ -229,7 +229,7 @@ def test_a_folder_that_cannot_be_made_is_one_sentence(data, tmp_path):
 
 def test_half_precision_is_for_gpus():
     assert choose_precision("auto", torch.device("cpu")) == (None, None)
-    assert choose_precision("auto", torch.device("cuda")) == (torch.float16, torch.bfloat16)
+    assert choose_precision("auto", torch.device("cuda")) == (torch.float16, torch.float16)
     assert choose_precision("fp32", torch.device("cuda")) == (None, None)
 
 
@@ -237,7 +237,7 @@ def test_long_training_without_a_gpu_is_forecast_once(data, tmp_path, monkeypatc
     said = []
     trained(data, tmp_path / "short", listener=Listener(say=said.append))
     assert said == []
-    monkeypatch.setattr(run, "LONG", 0.0)
+    monkeypatch.setattr(course, "LONG", 0.0)
     trained(data, tmp_path / "long", listener=Listener(say=said.append))
     (words,) = said
     assert words.startswith("without a GPU this takes about ")
@@ -248,7 +248,7 @@ def test_long_training_without_a_gpu_is_forecast_once(data, tmp_path, monkeypatc
     ("seconds", "words"), [(1900, "32 minutes"), (5399, "90 minutes"), (9000, "2.5 hours")]
 )
 def test_time_is_told_as_people_tell_it(seconds, words):
-    assert run._spoken(seconds) == words
+    assert course._spoken(seconds) == words
 
 
 def test_a_request_is_all_that_is_needed(data, tmp_path):

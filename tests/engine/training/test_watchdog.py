@@ -7,8 +7,11 @@ import pytest
 import torch
 from training.small_training import metrics, same, tensors, trained, write_images
 
-from gamagat.engine.training import run
-from gamagat.engine.training.run import MOST_ATTEMPTS, Listener, TrainingRequest, train
+from gamagat.engine.training import course
+from gamagat.engine.training.course import MOST_ATTEMPTS
+from gamagat.engine.training.probe import collapsed
+from gamagat.engine.training.run import Listener, TrainingRequest, train
+from gamagat.errors import RunError
 
 SOUND = {"clean": 90.0, "fgsm": 60.0, "pgd-10": 50.0, "selection": 50.0}
 COLLAPSED = {"clean": 95.0, "fgsm": 80.0, "pgd-10": 1.0, "selection": 40.0}
@@ -30,7 +33,7 @@ def looks(monkeypatch):
             weights.append(deepcopy(model.state_dict()))
             return dict(script[min(len(weights), len(script)) - 1])
 
-        monkeypatch.setattr(run.Probe, "look", look)
+        monkeypatch.setattr(course.Probe, "look", look)
         return weights
 
     return install
@@ -217,3 +220,26 @@ def test_fgsm_training_that_collapses_is_carried_on_with_a_warning(tmp_path):
     best = result.story.best("selection")
     assert not result.story.rows[best]["collapsed"]
     assert json.loads((tmp_path / "run" / "training.json").read_text())["eps"] == 0.4
+
+
+@pytest.mark.parametrize(
+    ("fgsm", "pgd", "expected"),
+    [
+        (58.4, 50.6, False),  # a little worse than the best epoch, as always at the end
+        (66.6, 45.2, True),  # PGD's has fallen while FGSM's has risen
+        (49.0, 44.0, False),  # both have fallen together: overfitting of the usual kind
+        (62.0, 53.0, False),  # FGSM's has risen, PGD's has not fallen
+    ],
+)
+def test_a_collapse_is_seen_when_it_begins(fgsm, pgd, expected):
+    before = [{"fgsm": 57.5, "pgd-10": 53.2}, {"fgsm": 57.9, "pgd-10": 53.5}, {"fgsm": 59.1, "pgd-10": 50.3}]
+    assert collapsed({"fgsm": fgsm, "pgd-10": pgd}, before) == expected
+
+
+def test_a_network_that_resists_nothing_yet_has_not_collapsed():
+    assert not collapsed({"fgsm": 14.0, "pgd-10": 0.0}, [{"fgsm": 10.0, "pgd-10": 10.0}])
+
+
+def test_training_that_diverges_is_one_sentence(data, tmp_path):
+    with pytest.raises(RunError, match=r"has diverged: the loss of epoch 0 .* rate lower than 1e\+10"):
+        trained(data, tmp_path / "run", rate=1e10, epochs=3)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -49,6 +50,8 @@ def tensors_of(trainer: Trainer) -> dict[str, Tensor]:
         found |= {f"average.{name}": value for name, value in trainer.average.state_dict().items()}
     for kind, values in trainer.optimizer.state.items():
         found |= {f"optimizer.{kind}.{place}": value for place, value in enumerate(values)}
+    if trainer.scaler is not None:
+        found |= {f"scaler.{name}": value for name, value in trainer.scaler.state.items()}
     return found | {f"memory.{name}": value for name, value in trainer.memory.items()}
 
 
@@ -71,6 +74,17 @@ def save_checkpoint(folder: Path, trainer: Trainer, story: Story, name: str = NA
     save(folder / name, tensors_of(trainer), {"story": json.dumps(words)})
 
 
+def keep_sound(folder: Path) -> None:
+    """Let the checkpoint just written be the last sound one, too; it is never written to again."""
+    partial = folder / f".{SOUND}.{os.getpid()}.part"
+    try:
+        partial.unlink(missing_ok=True)
+        partial.hardlink_to(folder / NAME)
+    except OSError:  # not every file system has links
+        shutil.copyfile(folder / NAME, partial)
+    partial.replace(folder / SOUND)
+
+
 def load_checkpoint(folder: Path, trainer: Trainer, name: str = NAME) -> Story | None:
     """Fill the trainer from its last checkpoint, in place; None if there is none."""
     path = folder / name
@@ -82,7 +96,10 @@ def load_checkpoint(folder: Path, trainer: Trainer, name: str = NAME) -> Story |
             if set(file.keys()) != set(wanted):
                 raise CheckpointError(f"{path} is of another network or recipe; give another --out")
             for key, place in wanted.items():
-                place.copy_(file.get_tensor(key))
+                value = file.get_tensor(key)
+                # A perturbation that is carried along has the size of one process's batch.
+                if value.shape == place.shape or not key.startswith("memory."):
+                    place.copy_(value)
             return Story(**json.loads(file.metadata()["story"]))
     except (OSError, SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as error:
         raise CheckpointError(f"cannot read {path}: {error}; remove it to begin again") from None

@@ -117,10 +117,13 @@ def _text(value: Any) -> str:
 
 def parse_settings(words: list[str] | None) -> dict[str, str]:
     """Read `key=value` words, as `--set` takes them."""
-    found = {}
+    found: dict[str, str] = {}
     for word in words or []:
         key, equals, value = word.partition("=")
         if not equals or not key.strip() or not value.strip():
             raise ConfigError(f"--set takes key=value, got {word!r}; such as --set epochs=30")
-        found[key.strip().replace("-", "_")] = value.strip()
+        name = key.strip().replace("-", "_")
+        if name in found:
+            raise ConfigError(f"--set {name} is given twice; give it once")
+        found[name] = value.strip()
     return found

@@ -17,6 +17,7 @@ from gamagat.defenses.step import gradients
 from gamagat.engine.ranks import Ranks
 from gamagat.engine.training.feed import Feed, Part
 from gamagat.engine.training.optimizers import make_optimizer
+from gamagat.engine.training.scaling import Scaler
 from gamagat.engine.training.settings import Settings
 from gamagat.pieces.augment import Augment
 from gamagat.pieces.noise import Noise
@@ -85,6 +86,7 @@ class Trainer:
         self.parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         self.device = self.parameters[0].device
         self.optimizer = make_optimizer(settings, self.parameters)
+        self.scaler = Scaler(self.device) if precision.train == torch.float16 else None
         self.average = deepcopy(model).eval() if settings.ema else None
         self.memory: dict[str, Tensor] = {}
         self.sums: dict[str, Tensor] = {}
@@ -132,8 +134,11 @@ class Trainer:
         # Indexing by a number on the device would ask the host for it; a list of one number does not.
         rate, weight = self.table.index_select(0, self.number.view(1)).squeeze(0).unbind()
         stage = self._stage(part.images, Tick(turn, weight))
-        terms, grads = gradients(self.recipe, stage, self.parameters, self.settings.awp)
+        scale = 1.0 if self.scaler is None else self.scaler.factor
+        terms, grads = gradients(self.recipe, stage, self.parameters, self.settings.awp, scale)
         self._shared(grads, part.share)
+        if self.scaler is not None:
+            rate = rate * self.scaler.settle(grads)  # no step where a gradient overflowed
         self.optimizer.step(grads, rate)
         self._averaged()
         self._counted(terms, stage)

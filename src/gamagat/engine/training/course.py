@@ -1,0 +1,223 @@
+"""The course of a training: epoch after epoch, each measured, judged and kept."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import torch
+import torch.distributed as dist
+
+from gamagat.data.core import Dataset
+from gamagat.engine.ranks import Ranks
+from gamagat.engine.training.checkpoint import (
+    SOUND,
+    Story,
+    keep_sound,
+    load_checkpoint,
+    save,
+    save_checkpoint,
+    weights_of,
+)
+from gamagat.engine.training.feed import divided, my_order, shuffled
+from gamagat.engine.training.probe import OnCollapse, Probe, collapsed
+from gamagat.engine.training.settings import Plan, Settings
+from gamagat.engine.training.step import Trainer
+from gamagat.errors import RunError
+from gamagat.pieces.noise import Noise
+
+METRICS = "metrics.jsonl"
+SELECTED, LAST = "model.safetensors", "last.safetensors"
+MOST_ATTEMPTS = 3
+LONG = 1800.0  # seconds from which a run without a GPU is worth a warning
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingRequest:
+    """What a user asks for; None leaves the choice to the data set or the machine."""
+
+    recipe: str
+    data: str = "digits"
+    model: str = "digits-cnn"
+    out: Path = Path("run")
+    data_dir: Path | None = None
+    options: dict[str, str] | None = None
+    norm: str = "linf"
+    eps: str | None = None
+    n: int | None = None
+    seed: int = 0
+    device: str = "auto"
+    precision: str = "auto"
+    on_collapse: OnCollapse = OnCollapse.WARN
+    tensorboard: bool = False
+
+
+class Listener(NamedTuple):
+    """Whom training talks to while it runs."""
+
+    epoch: Callable[[dict[str, Any], Settings], None] = lambda row, settings: None
+    batch: Callable[[int, int, int, int], None] = lambda epoch, epochs, done, total: None
+    say: Callable[[str], None] = lambda words: None
+
+
+@dataclass(slots=True)
+class Course:
+    """Epoch after epoch."""
+
+    request: TrainingRequest
+    plan: Plan
+    trainer: Trainer
+    data: Dataset
+    probe: Probe
+    folder: Path
+    group: Ranks
+    listener: Listener
+    story: Story
+    board: Callable[[dict[str, Any]], None] | None = None
+    began: float = 0.0  # when the first batches were through
+
+    def run(self) -> None:
+        """From the first epoch that is not done to the last, or to where the watchdog ends it."""
+        while len(self.story.rows) < self.plan.settings.epochs and self.story.ended is None:
+            self._epoch(len(self.story.rows))
+        if self.group.first:
+            save(self.folder / LAST, weights_of(self.trainer).state_dict())
+            _write_metrics(self.folder, self.story)  # a kill may have come between it and the checkpoint
+        self.group.wait()
+
+    def _epoch(self, epoch: int) -> None:
+        began = perf_counter()
+        seed = self.request.seed + 1_000_003 * self.story.attempt
+        with self._chance(seed, epoch):
+            self._batches(epoch, seed)
+        told = self.trainer.told()
+        trained = perf_counter() - began
+        self._agree()
+        network = weights_of(self.trainer)
+        if self.trainer.device.type == "cuda":
+            torch.cuda.synchronize()
+        row = {"epoch": epoch, "train": told, "val": self.probe.look(network)}
+        row |= {
+            "seconds": perf_counter() - began,
+            "images_per_second": len(self.data) * self.plan.settings.replays / trained,
+        }
+        self._judge(row)
+
+    def _batches(self, epoch: int, seed: int) -> None:
+        settings, trainer = self.plan.settings, self.trainer
+        parts = divided(len(self.data), settings.batch, self.group)
+        moments = [(epoch + number / len(parts)) / settings.epochs for number in range(len(parts))]
+        # Steps fall between epochs, a wave flows through them.
+        flat = [epoch / settings.epochs] * len(parts)
+        rate = settings.rate_at()
+        rates = [
+            rate(done) for done in (moments if settings.cycle == "triangle" or settings.warmup else flat)
+        ]
+        trainer.begin(rates, [self.plan.recipe.weight(done + 1e-9) for done in flat])
+        order = shuffled(len(self.data), seed, epoch)
+        keys = Noise.for_images(self.data.ids, seed).fold(epoch).keys
+        trainer.feed.begin(my_order(order, settings.batch, self.group), keys)
+        for number, part in enumerate(parts):
+            trainer.batch(number, part)
+            self.listener.batch(epoch, settings.epochs, number + 1, len(parts))
+            self._forecast(epoch, number, len(parts))
+
+    def _forecast(self, epoch: int, number: int, total: int) -> None:
+        """Without a GPU, say after a few batches how long it will take if that is long."""
+        if epoch > 0 or self.trainer.device.type != "cpu" or not self.group.first:
+            return
+        if number == 1:
+            self.began = perf_counter()
+        elif number == 4:
+            whole = (perf_counter() - self.began) / 3 * total * self.plan.settings.epochs
+            if whole > LONG:
+                self.listener.say(
+                    f"without a GPU this takes about {_spoken(whole)}; small runs are --data digits --model "
+                    "digits-cnn (a minute), --data mnist --model m-lenet --set epochs=5, or --n 1000"
+                )
+
+    def _judge(self, row: dict[str, Any]) -> None:
+        """Write down the epoch; keep it if it is the best or sound; act if the network has collapsed."""
+        story, epoch = self.story, row["epoch"]
+        if not math.isfinite(row["train"]["loss"]):
+            raise RunError(
+                f"training has diverged: the loss of epoch {epoch} is no number; earlier epochs are kept "
+                f"in {self.folder}; train again into another --out, with --set rate lower than "
+                f"{self.plan.settings.rate:g}"
+            )
+        # A network that nobody taught to resist has nothing to collapse from.
+        before = [past["val"] for past in story.rows]
+        row["collapsed"] = self.plan.recipe.selected_by != "clean" and collapsed(row["val"], before)
+        story.rows.append(row)
+        if not row["collapsed"]:
+            story.sound = epoch
+        if self.group.first and story.best(self.plan.recipe.selected_by) == epoch:
+            save(self.folder / SELECTED, weights_of(self.trainer).state_dict())
+        self.listener.epoch(row, self.plan.settings)
+        if self.board is not None:
+            self.board(row)
+        if row["collapsed"]:
+            self._collapsed(row)
+        if self.group.first:
+            save_checkpoint(self.folder, self.trainer, self.story)
+            if not row["collapsed"]:
+                keep_sound(self.folder)
+            _write_metrics(self.folder, self.story)
+        self.group.wait()
+
+    def _collapsed(self, row: dict[str, Any]) -> None:
+        story, val = self.story, row["val"]
+        words = (
+            f"epoch {row['epoch']}: catastrophic overfitting: FGSM accuracy {val['fgsm']:.1f} %, PGD-10 "
+            f"accuracy {val['pgd-10']:.1f} %"
+        )
+        if self.request.on_collapse == OnCollapse.WARN:
+            self.listener.say(f"{words}; training goes on, the selected epoch is kept")
+            return
+        attempt = story.attempt
+        sound = load_checkpoint(self.folder, self.trainer, SOUND)
+        if self.request.on_collapse == OnCollapse.STOP or sound is None or attempt >= MOST_ATTEMPTS:
+            kept = "no epoch was sound" if sound is None else f"the weights of epoch {sound.sound} are kept"
+            self.listener.say(f"{words}; training ends here, {kept}")
+            story.ended = "collapsed"
+            return
+        self.listener.say(f"{words}; back to epoch {sound.sound}, with another order of the images")
+        self.story = replace(sound, attempt=attempt + 1, ended=None)
+
+    def _agree(self) -> None:
+        """Several processes keep statistics of their own; measured and kept are their means."""
+        if self.group.count == 1:
+            return
+        average = self.trainer.average
+        for buffer in [*self.trainer.model.buffers(), *(average.buffers() if average else ())]:
+            if buffer.is_floating_point():
+                dist.all_reduce(buffer)
+                buffer.div_(self.group.count)
+
+    @contextmanager
+    def _chance(self, seed: int, epoch: int) -> Iterator[None]:
+        """What layers draw for themselves, such as dropout, depends on the seed and the epoch alone."""
+        devices = [self.trainer.device] if self.trainer.device.type == "cuda" else []
+        with torch.random.fork_rng(devices=devices):
+            torch.manual_seed(hash((seed, epoch, self.group.rank)) % (1 << 62))
+            yield
+
+
+def _write_metrics(folder: Path, story: Story) -> None:
+    path = folder / METRICS
+    partial = path.with_name(f".{METRICS}.part")
+    try:
+        partial.write_text("".join(json.dumps(row) + "\n" for row in story.rows))
+        partial.replace(path)
+    except OSError as error:
+        raise RunError(f"cannot write {path}: {error.strerror or error}; free some space") from None
+
+
+def _spoken(seconds: float) -> str:
+    return f"{seconds / 3600:.1f} hours" if seconds > 5400 else f"{seconds / 60:.0f} minutes"
