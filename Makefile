@@ -6,7 +6,7 @@ READY := $(VENV)/ready
 .PHONY: help setup demo test check format clean
 
 help:
-	@echo "make demo    evaluate a small network on the built-in digits, in about a minute"
+	@echo "make demo    train two small networks on the built-in digits and attack both, in about a minute"
 	@echo "make test    format, lint, types and tests, as CI runs them"
 	@echo "make format  put the code in form"
 	@echo "make clean   remove the virtual environment and all caches"
@@ -20,7 +20,7 @@ $(READY): pyproject.toml constraints.txt
 	@touch $@
 
 demo: $(READY)
-	$(VENV)/bin/gamagat evaluate digits-cnn --data digits --attack fgsm --attack pgd --attack gama-pgd --attack gama-fw --attack gama-mt
+	$(VENV)/bin/gamagat demo
 
 test check: $(READY)
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" scripts/check

@@ -352,3 +352,14 @@ def test_the_readme_tells_what_the_card_tells(folder):
     assert "| epoch | images | clean | fgsm | ifgsm | pgd:steps=20 | gama-pgd |" in page
     for which, figures in card["figures"].items():
         assert f"| {which} | " + " | ".join(f"{value:g}" for value in figures.values()) + " |" in page
+
+
+def test_the_demo_tells_the_whole_story(command, monkeypatch, tmp_path):
+    monkeypatch.setattr("gamagat.engine.training.demo.ATTACKS", ("fgsm", "pgd:steps=3"))
+    monkeypatch.setattr("gamagat.engine.training.demo.RECIPES", ("standard:epochs=1", "gat:epochs=1"))
+    code, out, err = command("demo", "--json")
+    assert code == 0
+    assert err == ""
+    figures = json.loads(out)
+    assert list(figures) == ["standard:epochs=1", "gat:epochs=1"]
+    assert set(figures["gat:epochs=1"]) == {"images", "clean", "fgsm", "pgd:steps=3"}

@@ -33,7 +33,7 @@ IMAGENET100 = {
         "imagenet100": IMAGENET100,
         "cifar10/wrn-34-10": WIDE,
         "cifar10/wrn-34-10-gat": WIDE,
-        "digits": DIGITS,
+        "digits": DIGITS | {"alpha": 1.0},
     },
 )
 def gat(

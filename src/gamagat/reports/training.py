@@ -61,10 +61,10 @@ def training_listener() -> Iterator[Listener]:
         yield Listener(line, batch, note)
 
 
-def final_table(figures: Mapping[str, Evaluation], title: str) -> Table:
-    """The selected and the last epoch under the final attacks."""
+def final_table(figures: Mapping[str, Evaluation], title: str, heading: str = "epoch") -> Table:
+    """Networks down, such as the selected and the last epoch, attacks across."""
     table = Table(title=escape(title), title_justify="left")
-    table.add_column("epoch")
+    table.add_column(heading)
     first = next(iter(figures.values()))
     for name in ("clean", *(attack.name for attack in first.attacks), "worst case"):
         table.add_column(escape(name), justify="right")

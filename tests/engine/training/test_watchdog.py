@@ -236,6 +236,12 @@ def test_a_collapse_is_seen_when_it_begins(fgsm, pgd, expected):
     assert collapsed({"fgsm": fgsm, "pgd-10": pgd}, before) == expected
 
 
+def test_few_images_are_not_believed_too_soon():
+    now, best = {"fgsm": 54.9, "pgd-10": 38.1}, {"fgsm": 52.0, "pgd-10": 46.0}
+    assert not collapsed(now, [best], images=113)
+    assert collapsed(now, [best], images=1000)
+
+
 def test_a_network_that_resists_nothing_yet_has_not_collapsed():
     assert not collapsed({"fgsm": 14.0, "pgd-10": 0.0}, [{"fgsm": 10.0, "pgd-10": 10.0}])
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from gamagat.data.core import Dataset, load_data
+from gamagat.data.core import load_data
 from gamagat.engine.evaluate import Words, evaluate
 from gamagat.engine.manifest import circumstances, write_json
 from gamagat.engine.plan import plan_attacks
@@ -26,11 +25,8 @@ NAMES = {"selected": SELECTED, "last": LAST}
 
 def measure(trained: Trained, n: int | None = None, onlooker: Onlooker = Onlooker()) -> dict[str, Evaluation]:
     """The selected and the last epoch on the test images under the final attacks; each run is kept."""
-    request = trained.request
-    data = load_data(request.data, "test", request.data_dir).head(n)
-    device = choose_device(request.device)
     return {
-        which: _evaluated(trained, data, device, which, onlooker)
+        which: evaluated(trained, which, FINAL, n, onlooker)
         for which in NAMES
         if which == "selected" or not _same(trained.folder)
     }
@@ -41,16 +37,23 @@ def _same(folder: Path) -> bool:
     return (folder / SELECTED).read_bytes() == (folder / LAST).read_bytes()
 
 
-def _evaluated(
-    trained: Trained, data: Dataset, device: torch.device, which: str, onlooker: Onlooker
+def evaluated(
+    trained: Trained,
+    which: str,
+    attacks: Sequence[str],
+    n: int | None = None,
+    onlooker: Onlooker = Onlooker(),
 ) -> Evaluation:
+    """One epoch's weights on the test images."""
     request, weights = trained.request, trained.folder / NAMES[which]
+    data = load_data(request.data, "test", request.data_dir).head(n)
+    device = choose_device(request.device)
     model = load_model(request.model, weights, classes=len(data.classes), channels=data.shape[0]).to(device)
     return evaluate(
         model,
         data,
         trained.threat,
-        plan_attacks(FINAL, data.preset, norm=trained.threat.norm),
+        plan_attacks(attacks, data.preset, norm=trained.threat.norm),
         device=device,
         batch_size=default_batch_size(data.shape, device),
         seed=request.seed,

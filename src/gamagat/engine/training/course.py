@@ -153,7 +153,9 @@ class Course:
             )
         # A network that nobody taught to resist has nothing to collapse from.
         before = [past["val"] for past in story.rows]
-        row["collapsed"] = self.plan.recipe.selected_by != "clean" and collapsed(row["val"], before)
+        row["collapsed"] = self.plan.recipe.selected_by != "clean" and collapsed(
+            row["val"], before, len(self.probe.data)
+        )
         story.rows.append(row)
         if not row["collapsed"]:
             story.sound = epoch
