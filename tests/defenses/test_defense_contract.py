@@ -244,7 +244,7 @@ def test_a_smaller_last_batch_leaves_the_rest_of_a_carried_perturbation_alone():
         ("gat", "cifar10", "wrn-34-10", {0.0: 3, 0.6999: 3, 0.7: 60, 1.0: 60}),
         ("gat", "cifar10", "wrn-34-10-gat", {0.0: 3, 0.7: 60}),
         ("gat", "mnist", "m-lenet", {0.0: 15, 0.2499: 15, 0.25: 45, 0.5: 135, 0.75: 405, 1.0: 405}),
-        ("gat", "imagenet100", "resnet18-imagenet", {0.0: 20, 0.7499: 20, 0.75: 140}),
+        ("gat", "imagenet", "resnet18-imagenet", {0.0: 20, 0.7499: 20, 0.75: 140}),
         ("gat:weight=7,up=2,step_up=0.1", "cifar10", None, {0.0: 7, 0.1: 14}),
         ("trades", "cifar10", "wrn-34-10", {0.0: 6, 1.0: 6}),
         ("trades", "mnist", "small-cnn", {0.0: 1, 1.0: 1}),
@@ -279,7 +279,7 @@ def test_every_recipe_has_sensible_settings_for_the_usual_data(name, family, mod
 
 
 @every_name
-@pytest.mark.parametrize("family", ["mnist", "cifar10", "imagenet100", "digits", None])
+@pytest.mark.parametrize("family", ["mnist", "cifar10", "imagenet", "digits", None])
 def test_the_words_of_a_plan_make_it_again(name, family):
     plan = make_plan(name, family, "wrn-34-10")
     again = make_plan(plan.spec)
@@ -289,7 +289,7 @@ def test_the_words_of_a_plan_make_it_again(name, family):
 PUBLISHED: list[tuple[str, str, dict[str, Any]]] = [
     ("gat", "cifar10", {"epochs": 100, "rate": 0.1, "drops": (0.71, 0.86), "factor": 0.1}),
     ("gat", "mnist", {"epochs": 50, "batch": 64, "rate": 0.01, "drops": (0.25, 0.5, 0.75), "factor": 0.2}),
-    ("gat", "imagenet100", {"epochs": 120, "batch": 64, "rate": 0.1, "drops": (0.5, 0.75), "factor": 0.1}),
+    ("gat", "imagenet", {"epochs": 120, "batch": 64, "rate": 0.1, "drops": (0.5, 0.75), "factor": 0.1}),
     ("trades", "cifar10", {"epochs": 76, "batch": 128, "rate": 0.1, "weight_decay": 2e-4}),
     ("trades", "mnist", {"epochs": 100, "rate": 0.01, "weight_decay": 0.0, "drops": (0.54, 0.74, 0.89)}),
     ("tr-gat", "cifar10", {"epochs": 76, "batch": 128, "rate": 0.1, "weight_decay": 2e-4}),

@@ -48,13 +48,16 @@ def train(
     test_images: Annotated[
         int | None, typer.Option(min=0, help="Test images of the final table; 0: no table. [default: all]")
     ] = None,
+    preset: Annotated[
+        str | None, typer.Option(help="Settings for another family of data: mnist, cifar10, imagenet.")
+    ] = None,
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write event files, too.")] = False,
     as_json: JSON = False,
 ) -> None:
     """Train a robust network with one of the paper's methods."""
     request = TrainingRequest(
         recipe, data or "digits", model, out, data_dir, parse_settings(option), norm, eps, n, seed, device,
-        precision, on_collapse, tensorboard,
+        precision, on_collapse, tensorboard, preset,
     )  # fmt: skip
     with training_listener() as listener:
         trained = run_training(request, listener)

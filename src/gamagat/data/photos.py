@@ -121,14 +121,17 @@ def image_names(folder: Path) -> list[str]:
 
 
 def labelled_files(root: Path, classes: Sequence[str]) -> tuple[list[int], list[str]]:
-    """Label and `class/file` of every image, class by class; a class without a folder has none."""
-    found = [
-        (label, f"{name}/{file}")
+    """Label and `class/file` of every image; a class without a folder has none.
+
+    The classes take turns: the first images of a data set are of all kinds.
+    """
+    found = sorted(
+        (turn, label, f"{name}/{file}")
         for label, name in enumerate(classes)
         if (root / name).is_dir()
-        for file in image_names(root / name)
-    ]
-    return [label for label, _ in found], [file for _, file in found]
+        for turn, file in enumerate(image_names(root / name))
+    )
+    return [label for _, label, _ in found], [file for *_, file in found]
 
 
 def stable_ids(keys: Iterable[str]) -> Tensor:

@@ -134,7 +134,7 @@ class Recipe(Protocol):
 
     Called with a stage, it returns what to minimise. `turns` variants alternate from batch to batch;
     `weight` is the schedule of its regulariser over training; `selected_by` names the accuracy on validation
-    images that says which epoch is the best.
+    images that says which epoch is the best; one that `carries` finds a perturbation in the stage's memory.
     """
 
     @property
@@ -142,6 +142,9 @@ class Recipe(Protocol):
 
     @property
     def selected_by(self) -> str: ...
+
+    @property
+    def carries(self) -> bool: ...
 
     def weight(self, done: float) -> float: ...
 
@@ -156,6 +159,7 @@ class Made:
     schedule: Callable[[float], float] = lambda done: 1.0
     turns: int = 1
     selected_by: str = "selection"  # which accuracy on validation images says that an epoch is the best
+    carries: bool = False  # whether it remembers a perturbation from batch to batch
 
     def weight(self, done: float) -> float:
         return self.schedule(done)

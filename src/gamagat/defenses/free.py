@@ -15,7 +15,7 @@ def free() -> Recipe:
 
     The perturbation is carried on to the next batch. `replays` says how often each batch is used.
     """
-    return Made(_step)
+    return Made(_step, carries=True)
 
 
 def _step(stage: Stage) -> Terms:

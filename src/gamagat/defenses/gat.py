@@ -21,7 +21,7 @@ MNIST = {
     "weight": 15.0, "step_up": (0.25, 0.5, 0.75), "up": 3.0, "alpha": 1.0, "alternate": False, "epochs": 50,
     "batch": 64, "rate": 0.01, "drops": (0.25, 0.5, 0.75), "factor": 0.2,
 }  # fmt: skip
-IMAGENET100 = {
+IMAGENET = {
     "weight": 20.0, "step_up": (0.75,), "up": 7.0, "epochs": 120, "batch": 64, "drops": (0.5, 0.75),
 }  # fmt: skip
 
@@ -29,8 +29,9 @@ IMAGENET100 = {
 @DEFENSES.register(
     "gat",
     presets={
+        "cifar10/as_published": {"batch": 64},
         "mnist": MNIST,
-        "imagenet100": IMAGENET100,
+        "imagenet": IMAGENET,
         "cifar10/wrn-34-10": WIDE,
         "cifar10/wrn-34-10-gat": WIDE,
         "digits": DIGITS | {"alpha": 1.0},

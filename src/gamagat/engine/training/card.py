@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from gamagat.data.core import load_data
 from gamagat.engine.evaluate import Words, evaluate
 from gamagat.engine.manifest import circumstances, write_json
 from gamagat.engine.plan import plan_attacks
 from gamagat.engine.results import Evaluation
 from gamagat.engine.runtime import choose_device, default_batch_size
 from gamagat.engine.training.run import LAST, SELECTED, Trained
+from gamagat.engine.training.splits import split_data
 from gamagat.engine.watch import Onlooker
 from gamagat.models.core import load_model
 from gamagat.models.loading.card import NAME
@@ -46,7 +46,7 @@ def evaluated(
 ) -> Evaluation:
     """One epoch's weights on the test images."""
     request, weights = trained.request, trained.folder / NAMES[which]
-    data = load_data(request.data, "test", request.data_dir).head(n)
+    data = split_data(request.data, "test", request.data_dir).head(n)
     device = choose_device(request.device)
     model = load_model(request.model, weights, classes=len(data.classes), channels=data.shape[0]).to(device)
     return evaluate(

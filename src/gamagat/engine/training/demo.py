@@ -17,6 +17,8 @@ def demo(folder: Path, listener: Listener, onlooker: Onlooker, device: str = "au
     """Train both, or go on with them, and measure both."""
     results = {}
     for recipe in RECIPES:
-        trained = train(TrainingRequest(recipe, out=folder / recipe.partition(":")[0], device=device), listener)
+        trained = train(
+            TrainingRequest(recipe, out=folder / recipe.partition(":")[0], device=device), listener
+        )
         results[recipe] = evaluated(trained, "selected", ATTACKS, onlooker=onlooker)
     return results

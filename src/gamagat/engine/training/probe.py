@@ -35,7 +35,7 @@ class OnCollapse(StrEnum):
 # network has collapsed. FALL and PARTED: how far PGD's has fallen from its best, and by how much more FGSM is
 # ahead than it was there, in standard errors of an accuracy of one half: 1.6 points with 1,000 images.
 GAP, SHARE, FALL, PARTED = 20.0, 0.5, 3.0, 5.0
-SELECTED_BY = {"mnist": ("ifgsm", 40), "imagenet100": ("pgd", 20)}  # else ifgsm with 7 steps
+SELECTED_BY = {"mnist": ("ifgsm", 40), "imagenet": ("pgd", 20)}  # else ifgsm with 7 steps
 
 
 def _ascent(start: Start, rate: float, steps: int) -> Adversary:

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from gamagat.data.core import Dataset, load_data
+from gamagat.data.core import Dataset
 from gamagat.defenses.core import Precision
 from gamagat.engine.checks import check_door
 from gamagat.engine.manifest import circumstances, data_hash, write_json
@@ -21,7 +21,8 @@ from gamagat.engine.training.checkpoint import Story, load_checkpoint
 from gamagat.engine.training.course import LAST, METRICS, SELECTED, Course, Listener, TrainingRequest
 from gamagat.engine.training.feed import divided, make_feed
 from gamagat.engine.training.probe import Probe, probes
-from gamagat.engine.training.settings import Plan, Settings, make_plan
+from gamagat.engine.training.settings import Plan, make_plan
+from gamagat.engine.training.splits import split_data
 from gamagat.engine.training.step import Trainer
 from gamagat.errors import ConfigError, RunError
 from gamagat.models.core import build_model
@@ -52,15 +53,12 @@ def train(request: TrainingRequest, listener: Listener = Listener()) -> Trained:
         device = group.device(choose_device(request.device))
         train_data, val_data = _data(request)
         threat = read_threat(request.norm, request.eps, dict(train_data.eps))
-        plan = make_plan(
-            request.recipe, train_data.preset or train_data.name, request.model, **request.options or {}
-        )
+        family = request.preset or train_data.preset or train_data.name
+        plan = make_plan(request.recipe, family, request.model, **request.options or {})
         precision = choose_precision(request.precision, device)
         trainer = _trainer(request, plan, train_data, threat, device, precision, group)
         folder = _folder(request, plan, train_data, threat, device, group)
-        probe = Probe(
-            val_data.head(plan.settings.probe), threat, device, probes(train_data.preset), precision.attack
-        )
+        probe = Probe(val_data.head(plan.settings.probe), threat, device, probes(family), precision.attack)
         story = load_checkpoint(folder, trainer) or Story()
         board = tensorboard(folder) if request.tensorboard and group.first else None
         course = Course(request, plan, trainer, train_data, probe, folder, group, listener, story, board)
@@ -99,8 +97,8 @@ def choose_precision(name: str, device: torch.device) -> Precision:
 
 
 def _data(request: TrainingRequest) -> tuple[Dataset, Dataset]:
-    train_data = load_data(request.data, "train", request.data_dir).head(request.n)
-    return train_data, load_data(request.data, "val", request.data_dir)
+    train_data = split_data(request.data, "train", request.data_dir).head(request.n)
+    return train_data, split_data(request.data, "val", request.data_dir)
 
 
 def _folder(
@@ -174,15 +172,13 @@ def _trainer(
         model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     divided(len(data), plan.settings.batch, group)
     feed = make_feed(data, size, device)
-    trainer = Trainer(
-        model, plan.recipe, plan.settings, threat, feed, size, _augment(plan.settings, data), precision, group
-    )
-    if plan.name == "free":
+    trainer = Trainer(model, plan.recipe, plan.settings, threat, feed, size, _augment(plan), precision, group)
+    if plan.recipe.carries:
         trainer.remember(data.shape)
     return trainer
 
 
-def _augment(settings: Settings, data: Dataset) -> Augment:
-    usual = {"cifar10": "crop-flip", "imagenet100": "resized-crop-flip"}.get(data.preset or "", "none")
-    kind = usual if settings.augment == "auto" else settings.augment
+def _augment(plan: Plan) -> Augment:
+    usual = {"cifar10": "crop-flip", "imagenet": "resized-crop-flip"}.get(plan.family or "", "none")
+    kind = usual if plan.settings.augment == "auto" else plan.settings.augment
     return {"none": untouched, "crop-flip": crop_flip(), "resized-crop-flip": resized_crop_flip()}[kind]

@@ -66,6 +66,7 @@ class Plan:
     recipe: Recipe
     own: dict[str, Any]
     settings: Settings
+    family: str | None = None  # of data
 
     @property
     def spec(self) -> str:
@@ -97,7 +98,7 @@ def make_plan(spec: str, family: str | None = None, model: str | None = None, /,
     chosen = usual | given
     own = DEFENSES.settings(name, None, **{key: value for key, value in chosen.items() if key in own_names})
     settings = _read({key: value for key, value in chosen.items() if key in common}, name)
-    return Plan(name, entry.factory(**own), own, settings)
+    return Plan(name, entry.factory(**own), own, settings, family)
 
 
 def _families(family: str | None, model: str | None, published: bool) -> list[str]:
