@@ -56,3 +56,12 @@ def test_nothing_is_drawn_from_the_global_generator():
     before = torch.get_rng_state()
     Noise.for_images(IDS).normal(LIKE)
     assert torch.equal(before, torch.get_rng_state())
+
+
+@pytest.mark.parametrize("draw", ["uniform", "signs", "normal"])
+def test_the_order_in_memory_is_that_of_the_images_and_changes_no_number(draw):
+    noise, like = Noise.for_images(torch.arange(4), 3), torch.zeros(4, 3, 5, 5)
+    last = like.contiguous(memory_format=torch.channels_last)
+    plain, turned = getattr(noise, draw)(like), getattr(noise, draw)(last)
+    assert turned.is_contiguous(memory_format=torch.channels_last)
+    assert torch.equal(plain, turned)

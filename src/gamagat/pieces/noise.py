@@ -27,6 +27,12 @@ def _mix(bits: Tensor) -> Tensor:
     return bits ^ _shift(bits, 31)
 
 
+def _laid_out(values: Tensor, like: Tensor) -> Tensor:
+    """The values in the shape of `like`, and in its order in memory: mixed orders make every step slow."""
+    values = values.view(like.shape)
+    return values if like.is_contiguous() else torch.empty_like(like).copy_(values)
+
+
 def _signed(number: int) -> int:
     """Any integer as the signed 64-bit number with the same low bits."""
     return (number + (1 << 63)) % (1 << 64) - (1 << 63)
@@ -53,11 +59,11 @@ class Noise:
     def uniform(self, like: Images) -> Images:
         """Numbers in [0, 1), shaped and typed like `like`."""
         digits = 24 if like.dtype == torch.float32 else 53 if like.dtype == torch.float64 else 11
-        return (_shift(self._bits(like), 64 - digits).to(like.dtype) / (1 << digits)).view_as(like)
+        return _laid_out(_shift(self._bits(like), 64 - digits).to(like.dtype) / (1 << digits), like)
 
     def signs(self, like: Images) -> Images:
         """Plus or minus one with equal chance."""
-        return (1 - 2 * _shift(self._bits(like), 63)).to(like.dtype).view_as(like)
+        return _laid_out((1 - 2 * _shift(self._bits(like), 63)).to(like.dtype), like)
 
     def normal(self, like: Images) -> Images:
         """Standard normal numbers."""

@@ -50,7 +50,7 @@ def test_the_size_of_its_batches_changes_nothing(network, digits):
     assert looks[0] == looks[1]
 
 
-@pytest.mark.parametrize(("preset", "steps"), [(None, 7), ("cifar10", 7), ("mnist", 40), ("imagenet100", 20)])
+@pytest.mark.parametrize(("preset", "steps"), [(None, 7), ("cifar10", 7), ("mnist", 40), ("imagenet", 20)])
 def test_epochs_are_selected_by_the_attack_of_the_data(preset, steps):
     chosen = probes(preset)
     assert {name: attack.steps for name, attack in chosen.items()} == {
