@@ -48,6 +48,10 @@ def train(
     test_images: Annotated[
         int | None, typer.Option(min=0, help="Test images of the final table; 0: no table. [default: all]")
     ] = None,
+    compile_: Annotated[
+        bool,
+        typer.Option("--compile/--no-compile", help="Compile the network first: half a minute, then faster."),
+    ] = False,
     preset: Annotated[
         str | None, typer.Option(help="Settings for another family of data: mnist, cifar10, imagenet.")
     ] = None,
@@ -57,7 +61,7 @@ def train(
     """Train a robust network with one of the paper's methods."""
     request = TrainingRequest(
         recipe, data or "digits", model, out, data_dir, parse_settings(option), norm, eps, n, seed, device,
-        precision, on_collapse, tensorboard, preset,
+        precision, on_collapse, tensorboard, compile_, preset,
     )  # fmt: skip
     with training_listener() as listener:
         trained = run_training(request, listener)

@@ -258,3 +258,12 @@ def test_a_request_is_all_that_is_needed(data, tmp_path):
     run.train(second)
     trained(data, tmp_path / "alone", "free")
     assert same(tmp_path / "b", tmp_path / "alone")
+
+
+@pytest.mark.slow
+def test_a_compiled_network_trains_to_the_same_weights(data, tmp_path):
+    pytest.importorskip("torch._inductor")
+    trained(data, tmp_path / "plain", epochs=2)
+    trained(data, tmp_path / "compiled", epochs=2, compile=True)
+    plain, compiled = (tensors(tmp_path / name / "last.safetensors") for name in ("plain", "compiled"))
+    assert all(torch.allclose(plain[key], compiled[key], atol=1e-3) for key in plain)

@@ -14,6 +14,7 @@ from gamagat.data.core import Dataset
 from gamagat.defenses.adversary import Adversary
 from gamagat.engine.judge import predict
 from gamagat.engine.runtime import borrowed
+from gamagat.engine.training.step import as_written
 from gamagat.pieces.losses import cross_entropy
 from gamagat.pieces.noise import Noise
 from gamagat.pieces.rules import projected_ascent
@@ -67,7 +68,7 @@ class Probe:
     def look(self, model: nn.Module) -> dict[str, float]:
         """Accuracy in percent, clean and under each attack; the network comes back as it was."""
         right = dict.fromkeys(["clean", *self.attacks], 0)
-        with borrowed(model):
+        with borrowed(model), as_written():
             for part in torch.split(torch.arange(len(self.data)), self.batch_size):
                 x, y = self.data.batch(part, self.device)
                 if self.device.type == "cuda":

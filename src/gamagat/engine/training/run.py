@@ -170,6 +170,8 @@ def _trainer(
         check_door(model, data, device)
     if device.type == "cuda":
         model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    if request.compile:
+        model.compile(dynamic=False)
     divided(len(data), plan.settings.batch, group)
     feed = make_feed(data, size, device)
     trainer = Trainer(model, plan.recipe, plan.settings, threat, feed, size, _augment(plan), precision, group)

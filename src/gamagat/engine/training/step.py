@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field
 
@@ -24,6 +24,11 @@ from gamagat.pieces.noise import Noise
 from gamagat.pieces.threat import ThreatModel
 
 WARM = 3  # times that a step runs before it is recorded, so that everything it needs is there
+
+
+def as_written() -> AbstractContextManager[object]:
+    """Networks run as they are written, also compiled ones: for shapes that are met once in a while."""
+    return torch.compiler.set_stance("force_eager")  # type: ignore[no-any-return]
 
 
 @dataclass(slots=True)
@@ -122,7 +127,8 @@ class Trainer:
             if part.images == self.size:
                 self.recorder.play((turn, last), step)
             else:
-                step()
+                with as_written():
+                    step()
 
     def told(self) -> dict[str, float]:
         """The means over the epoch so far."""
