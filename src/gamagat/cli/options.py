@@ -17,7 +17,7 @@ MODEL = Annotated[
 WEIGHTS = Annotated[Path | None, typer.Option(help="Weights: safetensors, or a torch file of tensors.")]
 DATA = Annotated[
     str | None,
-    typer.Option(help="A name (gamagat list data), folder:PATH, arrays:FILE.npz. [default: digits]"),
+    typer.Option(help="A name (gamagat list data), folder:PATH, arrays:FILE.npz. (default: digits)"),
 ]
 DATA_DIR = Annotated[Path | None, typer.Option(help="Where data lies; else GAMAGAT_DATA.")]
 COUNT = Annotated[
@@ -28,7 +28,7 @@ NORM = Annotated[str, typer.Option(help="linf or l2.")]
 EPS = Annotated[str | None, typer.Option(help="Radius, 8/255 or 0.3; else the data's usual one.")]
 ATTACK = Annotated[
     list[str] | None,
-    typer.Option(help="gama-pgd, or gama-pgd:steps=50,fade=10; repeat it for more. [default: gama-pgd]"),
+    typer.Option(help="gama-pgd, or gama-pgd:steps=50,fade=10; repeat it for more. (default: gama-pgd)"),
 ]
 SEED = Annotated[int, typer.Option(help="Seed of all random starts.")]
 BATCH = Annotated[int | None, typer.Option(help="Images at a time; no result depends on it.")]

@@ -46,7 +46,7 @@ def train(
         OnCollapse, typer.Option(help="What to do about catastrophic overfitting.")
     ] = OnCollapse.WARN,
     test_images: Annotated[
-        int | None, typer.Option(min=0, help="Test images of the final table; 0: no table. [default: all]")
+        int | None, typer.Option(min=0, help="Test images of the final table; 0: no table. (default: all)")
     ] = None,
     compile_: Annotated[
         bool,

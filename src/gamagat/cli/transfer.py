@@ -42,7 +42,7 @@ def transfer(
     norm: NORM = "linf",
     eps: EPS = None,
     attack: Annotated[
-        list[str] | None, typer.Option(help="As in evaluate. [default: fgsm and pgd:steps=7]")
+        list[str] | None, typer.Option(help="As in evaluate. (default: fgsm and pgd:steps=7)")
     ] = None,
     seed: SEED = 0,
     batch_size: BATCH = None,

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from gamagat.attacks.network import Network
-from gamagat.data.core import Dataset, load_data
+from gamagat.data.core import Dataset
 from gamagat.engine.ledger import Ledger, Verdict, digest_of
 from gamagat.engine.manifest import data_hash, weights_hash
 from gamagat.engine.rejudge import Second, judge_again
@@ -20,6 +20,7 @@ from gamagat.engine.results import known_runs, summarize
 from gamagat.engine.run import NOT_RUN, RESULT, Run, ledger_files, read_run
 from gamagat.engine.runtime import borrowed, choose_device, default_batch_size, fitted
 from gamagat.engine.share import Share
+from gamagat.engine.source import data_of
 from gamagat.errors import RunError
 from gamagat.models.core import load_model
 from gamagat.pieces.threat import ThreatModel, norm_named
@@ -61,7 +62,7 @@ def verify_folder(
 ) -> Verification:
     """Verify a run with the model and the data that its manifest names."""
     manifest, where = read_run(folder).manifest, choose_device(device)
-    data = load_data(manifest.data, manifest.split, data_dir or manifest.data_dir).head(manifest.n)
+    data = data_of(manifest, data_dir)
     file = weights or manifest.weights
     model = load_model(manifest.model, file, classes=len(data.classes), channels=data.shape[0])
     return verify(folder, model.to(where), data, where)

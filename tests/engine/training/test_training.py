@@ -261,6 +261,7 @@ def test_a_request_is_all_that_is_needed(data, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of the compiler's own
 def test_a_compiled_network_trains_to_the_same_weights(data, tmp_path):
     pytest.importorskip("torch._inductor")
     trained(data, tmp_path / "plain", epochs=2)

@@ -1,0 +1,375 @@
+"""What a report says, without a browser."""
+
+import csv
+import io
+import json
+import re
+import shlex
+import sys
+from collections import Counter
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from small_run import small_data
+
+from gamagat import cli
+from gamagat.data.core import from_tensors
+from gamagat.engine.compare import compare_runs
+from gamagat.engine.results import summarize
+from gamagat.engine.run import read_run
+from gamagat.engine.share import Share
+from gamagat.errors import ConfigError, RunError
+from gamagat.reports.page.charts import class_chart
+from gamagat.reports.page.classes import ClassRow
+from gamagat.reports.page.content import gather
+from gamagat.reports.page.render import as_html
+from gamagat.reports.page.text import as_csv, as_markdown, escape
+from gamagat.reports.page.write import write_report
+
+HOSTILE = "<script>window.hacked=1</script>\"'><img src=x onerror=window.hacked=1>|`*_&amp;"
+
+
+class Reader(HTMLParser):
+    """The text of a page, its tags, and the cells of its tables, row by row."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.text, self.tags, self.attributes, self.rows = "", Counter[str](), Counter[str](), []
+        self._cell = self._raw = False
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags[tag] += 1
+        self.attributes.update(name for name, _ in attrs)
+        self._raw = tag in ("script", "style")
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("td", "th"):
+            self.rows[-1].append("")
+            self._cell = True
+
+    def handle_endtag(self, tag):
+        self._raw = False
+        if tag in ("td", "th"):
+            self._cell = False
+
+    def handle_data(self, data):
+        if self._raw:
+            return
+        self.text += data
+        if self._cell:
+            self.rows[-1][-1] += data
+
+    def row(self, name: str) -> list[str]:
+        """The first row of any table that begins with this."""
+        return next(row for row in self.rows if row and row[0].strip().startswith(name))
+
+
+def page_of(*folders: Path) -> Reader:
+    return Reader(as_html(gather(folders)))
+
+
+def words(share) -> list[str]:
+    low, high = share.ci95
+    return [f"{share.percent:.2f}", f"{low:.2f} - {high:.2f}"]
+
+
+def test_the_numbers_are_those_of_the_run(digits):
+    result, page = summarize(read_run(digits)), page_of(digits)
+    assert page.row("clean")[1:3] == words(result.clean)
+    assert page.row("worst case")[1:3] == words(result.standing)
+    for attack in result.attacks:
+        row = page.row(attack.name)
+        assert row[1:3] == words(attack.standing)
+        assert row[4:7] == [f"{cost:.1f}" for cost in (attack.forwards, attack.backwards, attack.seconds)]
+        for member in attack.members:
+            found = page.row(f"{member.name} ({member.fooled} fooled)")
+            assert found[1:3] == words(member.standing)
+    assert [attack.nearest is not None for attack in result.attacks] == [False, False, False, True]
+    nearest = result.attacks[3].nearest
+    assert page.row("fab:")[7:] == [f"{nearest.mean:.4g}", f"{nearest.median:.4g}"]
+    assert f"{result.clean.count} of {result.clean.of} images" in page.text
+    assert page.tags["h1"] == 1
+
+
+def test_classes_add_up_to_the_headline(digits):
+    [part] = gather([digits]).runs
+    assert len(part.classes) == 10
+    for which, whole in (("clean", part.result.clean), ("worst", part.result.standing)):
+        shares = [getattr(row, which) for row in part.classes]
+        assert sum(share.count for share in shares) == whole.count
+        assert sum(share.of for share in shares) == whole.of
+
+
+def test_the_charts_carry_their_numbers_as_tables_and_their_words_as_text(digits):
+    [part] = gather([digits]).runs
+    drawn = {chart.title: chart for chart in part.charts}
+    assert list(drawn) == ["Accuracy after each run", "Accuracy against cost", "Accuracy against eps"]
+    pgd = part.result.attacks[1]
+    told = [line for line in drawn["Accuracy after each run"].numbers if line[0] == pgd.name]
+    assert [line[2] for line in told] == [f"{left:.2f}" for left in pgd.curve]
+    nearest = part.result.attacks[3].nearest
+    assert [line[1:3] for line in drawn["Accuracy against eps"].numbers] == [
+        (f"{eps:.6g}", f"{share.percent:.2f}") for eps, share in nearest.curve()
+    ]
+    last = [line for line in drawn["Accuracy against cost"].numbers if line[0] == "fgsm"][-1]
+    assert last[1:3] == ("2", f"{part.result.attacks[0].standing.percent:.2f}")
+    for chart in drawn.values():
+        assert chart.svg.startswith("<svg")
+        assert "<title>" in chart.svg
+        assert "<desc>" in chart.svg
+        assert f">{chart.headings[1]}</text>" in chart.svg
+
+
+def test_the_page_needs_nothing_else(digits):
+    page = as_html(gather([digits]))
+    # The only addresses are those of pictures within the page and of its own parts.
+    assert set(re.findall(r'(?:src|href)="(\w*[:#])', page)) == {"data:", "#"}
+    assert "http://" not in page
+    assert "https://" not in page
+    assert "url(" not in page
+    assert "default-src &#39;none&#39;; img-src data:;" in page
+    script = re.search("<script>(.*?)</script>", page, re.S)
+    assert script is not None
+    assert len(script[1]) < 10_000
+
+
+def test_every_setting_of_the_manifest_is_there(digits):
+    page, manifest = page_of(digits), read_run(digits).manifest
+    assert page.row("weights_sha256")[1] == manifest.weights_sha256
+    assert page.row("eps_given")[1] == manifest.eps_given
+    assert page.row("seed")[1] == "0"
+    for number, attack in enumerate(manifest.attacks, start=1):
+        assert page.row(f"attack {number}")[1] == attack["spec"]
+    assert page.row("made: torch")[1] == manifest.made["torch"]
+
+
+@pytest.mark.parametrize("more", [[], ["--restarts", "2"], ["--norm", "l2", "--eps", "1/2"]])
+def test_the_command_on_the_page_goes_on_with_the_same_run(tmp_path, monkeypatch, capsys, more):
+    given = ["evaluate", "digits-cnn", "--data", "digits", "--n", "12", "--attack", "fgsm"]
+    given += ["--attack", "pgd:steps=2,restarts=3", *more, "--out", str(tmp_path / "a run")]
+    run_command(monkeypatch, given)
+    kept = (tmp_path / "a run" / "manifest.json").read_bytes()
+    [part] = gather([tmp_path / "a run"]).runs
+    name, *again = shlex.split(part.command)
+    assert name == "gamagat"
+    # Had it other settings, it would be refused: the folder holds another run.
+    assert run_command(monkeypatch, again) == 0
+    assert (tmp_path / "a run" / "manifest.json").read_bytes() == kept
+    capsys.readouterr()
+
+
+def run_command(monkeypatch, given) -> int:
+    monkeypatch.setattr(sys, "argv", ["gamagat", *map(str, given)])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    return stop.value.code or 0
+
+
+def test_two_runs_are_paired(digits, weaker):
+    page, pair = page_of(digits, weaker), compare_runs(read_run(digits), read_run(weaker)).worst
+    assert page.row("A stands")[1:3] == [str(pair.both), str(pair.only_a)]
+    assert page.row("A falls")[1:3] == [str(pair.only_b), str(pair.neither)]
+    rows = [row for row in page.rows if row and row[0] == "worst case"]
+    assert rows[0][4] == f"{pair.points:+.2f}"
+    assert rows[0][8] == f"{pair.p_value:.3g}"
+    assert f"eps was {0.2} and is {0.3}" in page.text
+    assert "2 runs compared" in page.text
+
+
+def test_runs_over_other_images_are_shown_side_by_side_with_the_reason(digits, nameless):
+    page = page_of(digits, nameless)
+    assert "are over different images" in page.text
+    assert page.tags["h2"] == 4
+    assert "are over different images" in as_markdown(gather([digits, nameless]))
+
+
+def test_hostile_names_are_text(hostile):
+    page = page_of(hostile)
+    assert page.tags["script"] == 1
+    assert "onerror" not in page.attributes
+    assert page.text.count(HOSTILE) > 20
+    assert f"fgsm{HOSTILE}" in page.text
+    assert f"2{HOSTILE}" in page.text
+    assert page.row(f"{HOSTILE} {HOSTILE} / seen")[1] == HOSTILE
+
+
+def cells(markdown: str) -> list[list[str]]:
+    """The tables of a Markdown text, without its escapes."""
+    lines = [line for line in markdown.splitlines() if line.startswith("| ")]
+    split = [re.split(r"(?<!\\)\|", line.removeprefix("|").removesuffix("|")) for line in lines]
+    return [[re.sub(r"\\(.)", r"\1", cell.strip()) for cell in line] for line in split]
+
+
+def test_markdown_reads_back(hostile):
+    result, table = summarize(read_run(hostile)), cells(as_markdown(gather([hostile])))
+    assert {len(line) for line in table[: 3 + len(result.attacks)]} == {8}
+    rows = {line[0]: line for line in table}
+    assert rows["clean"][1:3] == words(result.clean)
+    assert rows["worst case"][1:3] == words(result.standing)
+    for attack in result.attacks:
+        assert rows[attack.name][1:3] == words(attack.standing)
+    assert rows[f"3{HOSTILE}"][3].isdigit()
+
+
+def test_markdown_holds_no_markup_of_others(hostile):
+    text = as_markdown(gather([hostile]))
+    outside = re.sub(r"`{3,}\n.*?\n`{3,}", "", text, flags=re.S)
+    assert not re.search(r"(?<!\\)<", outside)
+    assert escape("a\n| b") == r"a \| b"
+
+
+@pytest.mark.parametrize("names", [["hostile"], ["digits", "weaker"]])
+def test_csv_reads_back_to_the_last_digit(request, names):
+    folders = [request.getfixturevalue(name) for name in names]
+    lines = list(csv.DictReader(io.StringIO(as_csv(gather(folders)))))
+    for folder in folders:
+        result = summarize(read_run(folder))
+        mine = [line for line in lines if line["run"] == str(folder)]
+        attacks = [line for line in mine if line["kind"] == "attack"]
+        assert [line["name"] for line in attacks] == [attack.name for attack in result.attacks]
+        for line, attack in zip(attacks, result.attacks, strict=True):
+            assert float(line["accuracy"]) == attack.standing.percent
+            assert (float(line["ci95_low"]), float(line["ci95_high"])) == attack.standing.ci95
+            assert float(line["forwards"]) == attack.forwards
+            assert line["spec"] == attack.spec
+        [worst] = [line for line in mine if line["kind"] == "worst case"]
+        assert (int(worst["correct"]), int(worst["images"])) == (result.standing.count, result.standing.of)
+        classes = [line for line in mine if line["kind"] == "class worst case"]
+        assert sum(int(line["correct"]) for line in classes) == result.standing.count
+
+
+def test_an_unfinished_run_says_so_and_counts_whole_chunks(unfinished):
+    result, page = summarize(read_run(unfinished)), page_of(unfinished)
+    assert result.unfinished
+    assert f"This run is unfinished: {result.standing.of} of 60 images" in page.text
+    assert page.row("gama-mt")[1:3] == ["-", "-"]
+    assert page.row("worst case")[1:3] == words(result.standing)
+    assert "Unfinished:" in as_markdown(gather([unfinished]))
+
+
+def test_classes_of_an_unfinished_run_add_up_as_well(unfinished, at_hand):
+    at_hand()
+    [part] = gather([unfinished]).runs
+    assert part.result.standing.of < part.result.clean.of
+    for which, whole in (("clean", part.result.clean), ("worst", part.result.standing)):
+        shares = [getattr(row, which) for row in part.classes]
+        assert (sum(share.count for share in shares), sum(share.of for share in shares)) == (
+            whole.count,
+            whole.of,
+        )
+
+
+def test_of_very_many_classes_the_chart_shows_the_ends():
+    found = [ClassRow(f"c{number}", Share(9, 10), Share(number, 1000)) for number in range(1000)]
+    chart = class_chart(found)
+    assert chart is not None
+    assert chart.svg.count('class="filled"') == 40
+    assert ">c0<" in chart.svg
+    assert ">c999<" in chart.svg
+    assert ">c500<" not in chart.svg
+    assert class_chart([ClassRow("none", Share(0, 0), Share(0, 0))]) is None
+
+
+def test_a_run_that_has_only_begun_has_a_page(empty):
+    page = page_of(empty)
+    assert "No image is through with any attack yet" in page.text
+    assert "No attack has fooled the network on any image yet" in page.text
+    assert "nan" not in page.text.lower().replace("finance", "")
+    lines = list(csv.DictReader(io.StringIO(as_csv(gather([empty])))))
+    assert {line["accuracy"] for line in lines} == {""}
+
+
+def test_without_the_data_only_adversarial_images_are_shown(nameless):
+    page = page_of(nameless)
+    assert "Only the adversarial images are shown" in page.text
+    assert "unknown data set 'small'" in page.text
+    assert "The labels are not to be had" in page.text
+    assert page.tags["img"] == len(gather([nameless]).runs[0].gallery(1).examples) > 0
+
+
+def test_other_data_under_the_same_name_is_not_believed(nameless, at_hand):
+    data = small_data()
+    labels = (data.labels + 1) % 4
+    at_hand(from_tensors(data.read(data.ids.argsort()), name="small", labels=labels, ids=data.ids))
+    assert "is not the data of the run any more" in page_of(nameless).text
+    at_hand(data.head(30))
+    assert "now lacks images of the run" in page_of(nameless).text
+
+
+def test_a_diagnosis_is_shown_if_there_is_one(changed):
+    folder = changed()
+    assert "Gradient masking" not in page_of(folder).text
+    tests = [{"name": "eps sweep", "value": 0.123456789, "passed": True}, {"name": "noise", "value": None}]
+    (folder / "diagnosis.json").write_text(json.dumps({"verdict": "sound", "tests": tests, "runs": [1, 2]}))
+    page = page_of(folder)
+    assert page.row("verdict")[1] == "sound"
+    assert page.row("tests eps sweep / value")[1] == "0.123457"
+    assert page.row("tests eps sweep / passed")[1] == "yes"
+    assert page.row("tests noise / value")[1] == "-"
+    assert page.row("runs")[1] == "1, 2"
+    (folder / "diagnosis.json").write_text("{")
+    assert "cannot be read" in page_of(folder).row("diagnosis.json")[1]
+
+
+def test_a_file_that_cannot_be_replaced_stays_whole(nameless, tmp_path, monkeypatch):
+    path = tmp_path / "report.html"
+    path.write_text("before")
+
+    def refuse(*_):
+        raise PermissionError(13, "Permission denied")
+
+    content = gather([nameless])
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "replace", refuse)
+        with pytest.raises(RunError, match="Permission denied; give another file with --out"):
+            write_report(content, "html", path)
+    assert path.read_text() == "before"
+    assert list(tmp_path.iterdir()) == [path]
+    for wrong in (tmp_path, tmp_path / "none" / "report.html"):
+        with pytest.raises(RunError, match="give another file with --out"):
+            write_report(content, "csv", wrong)
+
+
+def test_a_link_stays_a_link(nameless, tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    size = write_report(gather([nameless]), "csv", tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "file").stat().st_size == size
+
+
+def test_half_a_character_in_a_name_does_not_stop_a_report(changed, tmp_path):
+    content = gather([changed(model="net \ud800")])
+    for form in ("html", "md", "csv"):
+        assert write_report(content, form, tmp_path / f"report.{form}") > 0
+
+
+def test_the_command_writes_beside_the_run_or_where_it_is_told(changed, tmp_path, monkeypatch, capsys):
+    folder = changed()
+    assert run_command(monkeypatch, ["report", folder]) == 0
+    assert capsys.readouterr().out.startswith(str(folder / "report.html"))
+    assert (folder / "report.html").read_text().startswith("<!doctype html>")
+    assert run_command(monkeypatch, ["report", folder, "--markdown", "--csv"]) == 0
+    assert {path.name for path in folder.glob("report.*")} == {"report.html", "report.md", "report.csv"}
+    assert run_command(monkeypatch, ["report", folder, "--csv", "--out", tmp_path / "x.csv"]) == 0
+    assert (tmp_path / "x.csv").read_bytes() == (folder / "report.csv").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["{run}", "--csv", "--markdown", "--out", "x"], "ask for one at a time"),
+        (["{run}", "{run}"], "is given twice"),
+        (["{run}/none"], "holds no run"),
+        ([], "Missing argument"),
+    ],
+)
+def test_mistakes_are_one_sentence(nameless, monkeypatch, capsys, given, said):
+    assert run_command(monkeypatch, ["report", *(word.format(run=nameless) for word in given)]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_no_run_is_no_report():
+    with pytest.raises(ConfigError, match="at least one run folder"):
+        gather([])
