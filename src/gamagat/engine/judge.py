@@ -7,7 +7,7 @@ import torch
 from gamagat.engine.runtime import full_precision
 from gamagat.pieces.gradients import logits_of
 from gamagat.pieces.threat import ThreatModel
-from gamagat.pieces.types import Images, Labels, Mask, Model, PerExample
+from gamagat.pieces.types import Images, Labels, Mask, Model, PerExample, Scores
 
 
 class Verdict(NamedTuple):
@@ -22,7 +22,11 @@ class Verdict(NamedTuple):
 def predict(model: Model, images: Images) -> Labels:
     """The classes the network gives these images; a network that returns NaN gives none (-1)."""
     with full_precision():
-        logits = logits_of(model, images)
+        return winners(logits_of(model, images))
+
+
+def winners(logits: Scores) -> Labels:
+    """The class with the largest logit; -1 where one of them is no number."""
     return torch.where(logits.isfinite().all(1), logits.argmax(1), -1)
 
 

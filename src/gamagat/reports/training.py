@@ -23,7 +23,7 @@ def epoch_line(row: Mapping[str, Any], settings: Settings) -> str:
     losses = " ".join(
         f"{name} {value:.3f}" for name, value in row["train"].items() if not name.endswith("accuracy")
     )
-    val = " ".join(f"{name} {value:.1f}" for name, value in row["val"].items())
+    val = " ".join(f"{name} {value:.1f}" for name, value in row["val"].items() if not name.endswith("loss"))
     return (
         f"epoch {row['epoch'] + 1}/{settings.epochs}  {losses}  val: {val}  "
         f"{row['seconds']:.1f} s, {row['images_per_second']:.0f} images/s"

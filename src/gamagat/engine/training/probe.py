@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from math import isfinite
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 from gamagat.data.core import Dataset
 from gamagat.defenses.adversary import Adversary
-from gamagat.engine.judge import predict
-from gamagat.engine.runtime import borrowed
+from gamagat.engine.judge import winners
+from gamagat.engine.runtime import borrowed, full_precision
 from gamagat.engine.training.step import as_written
+from gamagat.pieces.gradients import logits_of
 from gamagat.pieces.losses import cross_entropy
 from gamagat.pieces.noise import Noise
 from gamagat.pieces.rules import projected_ascent
@@ -66,8 +69,12 @@ class Probe:
     batch_size: int = 1000
 
     def look(self, model: nn.Module) -> dict[str, float]:
-        """Accuracy in percent, clean and under each attack; the network comes back as it was."""
+        """Accuracy in percent, clean and under each attack, and the cross-entropy of clean and PGD images.
+
+        The network comes back as it was.
+        """
         right = dict.fromkeys(["clean", *self.attacks], 0)
+        losses = dict.fromkeys(["clean", "pgd-10"], 0.0)
         with borrowed(model), as_written():
             for part in torch.split(torch.arange(len(self.data)), self.batch_size):
                 x, y = self.data.batch(part, self.device)
@@ -79,8 +86,14 @@ class Probe:
                     for name, attack in self.attacks.items()
                 }
                 for name, images in {"clean": x, **views}.items():
-                    right[name] += int((predict(model, images) == y).sum())
-        return {name: 100 * count / len(self.data) for name, count in right.items()}
+                    logits = _logits(model, images)
+                    right[name] += int((winners(logits) == y).sum())
+                    if name in losses:
+                        losses[name] += float(F.cross_entropy(logits, y, reduction="sum"))
+        count = len(self.data)
+        accuracies = {name: 100 * number / count for name, number in right.items()}
+        known = {f"{name} loss": total / count for name, total in losses.items() if isfinite(total)}
+        return accuracies | known
 
     def _cast(self, model: nn.Module) -> Callable[[Images], Scores]:
         def answer(images: Images) -> Scores:
@@ -89,6 +102,12 @@ class Probe:
             return scores
 
         return answer
+
+
+@torch.no_grad()
+def _logits(model: nn.Module, images: Images) -> Scores:
+    with full_precision():
+        return logits_of(model, images)
 
 
 def collapsed(now: dict[str, Any], before: Sequence[dict[str, Any]] = (), images: int = 1000) -> bool:

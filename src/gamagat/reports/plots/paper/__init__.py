@@ -1,0 +1,1 @@
+"""Pictures on paper, by matplotlib; apart, so that only who draws waits for it."""

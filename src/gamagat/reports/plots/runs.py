@@ -1,0 +1,166 @@
+"""Plots of finished runs: accuracy against restarts, and against cost."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from gamagat.engine.budget import Cost, at_budget, curve
+from gamagat.engine.ledger import CLEAN
+from gamagat.engine.results import known_runs, summarize
+from gamagat.engine.run import NOT_RUN, Run
+from gamagat.engine.share import Share
+from gamagat.errors import RunError
+from gamagat.registry import format_spec, parse_spec
+from gamagat.reports.plots.about import About
+from gamagat.reports.plots.core import PLOTS, Axis, Curve, Mark, Panel, Picture, Plot, percent
+
+POINTS = 60  # of a curve against cost
+
+
+@PLOTS.register("restarts")
+def restarts() -> Plot:
+    """RUN...: accuracy against restarts, a line for each attack (figure 3)."""
+    return lambda subject: restarts_picture(subject.runs())
+
+
+@PLOTS.register("cost")
+def cost(count: Cost = "passes") -> Plot:
+    """RUN...: accuracy against what an image may cost; count=passes or backwards."""
+    return lambda subject: cost_picture(subject.runs(), count)
+
+
+def restarts_picture(runs: Sequence[Run]) -> Picture:
+    """Accuracy left after the first, second, ... try of each attack; a panel for each network and threat."""
+    panels = []
+    for about, members in grouped(runs):
+        curves = named(members, _after_restarts, without="restarts")
+        if curves:
+            axis = Axis("restarts", ticks=_whole(max(max(line.x) for line in curves)))
+            panels.append(Panel(about.told(), axis, percent(curves=curves), tuple(curves)))
+    if all(len(line.x) < 2 for panel in panels for line in panel.curves):
+        folders = ", ".join(str(run.folder) for run in runs)
+        raise RunError(f"no attack of {folders} has finished a second try; evaluate with --restarts 10")
+    note = "Bands are 95 % Wilson intervals. Each try sees the images that the tries before it left standing."
+    return Picture("restarts", "Accuracy against restarts", tuple(panels), slug(runs), note + caution(runs))
+
+
+def _whole(most: float) -> tuple[float, ...]:
+    """Whole numbers up to this one, not more than a dozen."""
+    step = -(-int(most) // 12)
+    return tuple(float(number) for number in range(1, int(most) + 1) if (number - 1) % step == 0)
+
+
+def _after_restarts(run: Run, attack: dict[str, Any]) -> Curve:
+    known = known_runs(run, attack["runs"])
+    tries = _tries(attack["runs"])
+    through = [number for number, entries in tries.items() if set(entries) <= set(known)]
+    settled = run.settled(known)
+    points = []
+    for number in through:
+        done = [entry for other in through if other <= number for entry in tries[other]]
+        points.append((number, Share(int((run.standing(done) & settled).sum()), int(settled.sum()))))
+    return Curve.of_shares("", points)
+
+
+def _tries(entries: Sequence[str]) -> dict[int, list[str]]:
+    """The runs of each try: `gama-mt#2@1`, `gama-mt#2@2`, ... are the second; without numbers all are one."""
+    found: dict[int, list[str]] = {}
+    for entry in entries:
+        number = re.match(r"[^#@>]*#(\d+)", entry)
+        found.setdefault(int(number[1]) if number else 1, []).append(entry)
+    return found
+
+
+def cost_picture(runs: Sequence[Run], count: Cost = "passes") -> Picture:
+    """What each attack leaves standing when no image may cost more than so much."""
+    panels = []
+    for about, members in grouped(runs):
+        curves = named(members, lambda run, attack: _against_cost(run, attack["name"], count))
+        if curves:
+            what = "forward + backward passes" if count == "passes" else "gradient evaluations"
+            axis = Axis(f"{what} per image, at the most", "log")
+            mark = Mark("clean", clean(members[0]).percent, "y")
+            panels.append(Panel(about.told(), axis, percent(curves=curves), tuple(curves), (mark,)))
+    if not panels:
+        folders = ", ".join(str(run.folder) for run in runs)
+        raise RunError(f"no attack of {folders} has finished an image; let the run go on first")
+    note = "Bands are 95 % Wilson intervals. Attacks are cut off there; their schedules are of full length."
+    return Picture("cost", "Accuracy against cost", tuple(panels), slug(runs), note + caution(runs))
+
+
+def _against_cost(run: Run, attack: str, count: Cost) -> Curve:
+    settled = run.settled(dict(run.manifest.runs())[attack])
+    last = curve(run, attack, count)[-1][0] if settled.any() else 0
+    if last < 1:
+        return Curve("", (), ())  # nothing is through, or there was nothing to attack
+    budgets = sorted({round(float(budget)) for budget in np.geomspace(1, last, POINTS)} | {1, last})
+    return Curve.of_shares(
+        "", [(budget, at_budget(run, attack, budget, count)) for budget in budgets], "steps"
+    )
+
+
+def clean(run: Run) -> Share:
+    """What the network gets right untouched."""
+    return Share(int(run.right().sum()), int((run.fooled(CLEAN) != NOT_RUN).sum()))
+
+
+def grouped(runs: Sequence[Run], by_eps: bool = True) -> Iterator[tuple[About, list[Run]]]:
+    """The runs of each network, data set and threat model (or norm): what may share a panel."""
+    groups: dict[tuple[About, str, str], list[Run]] = {}
+    for run in runs:
+        about = About.run(run.manifest)
+        about = about if by_eps else replace(about, eps="")
+        # Networks of one name may have different weights, and data sets different images.
+        groups.setdefault((about, run.manifest.weights_sha256, run.manifest.data_sha256), []).append(run)
+    for (about, _, _), members in groups.items():
+        yield about, members
+
+
+Series = Callable[[Run, dict[str, Any]], Curve]
+
+
+def named(runs: Sequence[Run], series: Series, without: str = "") -> list[Curve]:
+    """A curve for each attack that has something to show, under its name; twins get that of their folder."""
+    found = [
+        (run, short_name(attack["name"], without), series(run, attack))
+        for run in runs
+        for attack in run.manifest.attacks
+        if known_runs(run, attack["runs"])
+    ]
+    names = [name for _, name, line in found if line.x]
+    return [
+        replace(line, label=name if names.count(name) == 1 else f"{name} ({_place(run, runs)})")
+        for run, name, line in found
+        if line.x
+    ]
+
+
+def _place(run: Run, runs: Sequence[Run]) -> str:
+    """The name of a run's folder, or all of its path where another has the same."""
+    names = [other.folder.resolve().name for other in runs]
+    name = run.folder.resolve().name
+    return name if names.count(name) == 1 else str(run.folder)
+
+
+def short_name(spec: str, without: str) -> str:
+    """An attack as it was asked for, but for one option."""
+    name, options = parse_spec(spec)
+    options.pop(without, None)
+    return format_spec(name, options)
+
+
+def caution(runs: Sequence[Run]) -> str:
+    """What must be said of runs that have not come to their end."""
+    unfinished = [run.folder.name for run in runs if summarize(run).unfinished]
+    names = ", ".join(unfinished)
+    return f" Unfinished: {names}; numbers are of the images that are through." if unfinished else ""
+
+
+def slug(runs: Sequence[Run]) -> str:
+    """What the files of a plot of these runs are called after."""
+    return "-".join(dict.fromkeys(About.run(run.manifest).slug for run in runs))
