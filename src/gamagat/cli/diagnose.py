@@ -1,0 +1,86 @@
+"""gamagat diagnose: is a network robust, or does it only hide its gradients?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gamagat.cli.app import app
+from gamagat.cli.options import (
+    BATCH,
+    DATA,
+    DATA_DIR,
+    DEVICE,
+    EPS,
+    JSON,
+    MODEL,
+    NORM,
+    SEED,
+    SPLIT,
+    WEIGHTS,
+)  # fmt: skip
+from gamagat.engine.manifest import write_json
+from gamagat.engine.masking.diagnose import DiagnosisRequest
+from gamagat.engine.masking.diagnose import diagnose as run_diagnosis
+from gamagat.engine.masking.result import Verdict
+from gamagat.engine.request import EvaluationRequest
+from gamagat.reports.diagnosis import diagnosis_view
+from gamagat.reports.page.diagnosis import NAME as DIAGNOSIS
+from gamagat.reports.terminal import onlooker, show
+
+# 2 is for bad input, 3 for an evaluation whose time was over, in every command.
+EXIT = {Verdict.SOUND: 0, Verdict.SUSPICIOUS: 1, Verdict.MASKED: 4}
+
+
+@app.command()
+def diagnose(
+    model: MODEL,
+    weights: WEIGHTS = None,
+    data: DATA = None,
+    data_dir: DATA_DIR = None,
+    n: Annotated[int, typer.Option("--n", "--images", help="Only the first N images.")] = 500,
+    split: SPLIT = "test",
+    norm: NORM = "linf",
+    eps: EPS = None,
+    source: Annotated[
+        str | None, typer.Option(help="Another network, for transferred images. (default: not checked)")
+    ] = None,
+    source_weights: WEIGHTS = None,
+    seed: SEED = 0,
+    batch_size: BATCH = None,
+    device: DEVICE = "auto",
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer steps, restarts and queries.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Go on with a network of probabilities.")] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="A run folder: its report will show the diagnosis, too.")
+    ] = None,
+    as_json: JSON = False,
+) -> None:
+    """Say whether gradient masking makes a network look robust.
+
+    Exit codes: 0 sound, 1 suspicious, 4 masked, 2 for bad input.
+    """
+    evaluation = EvaluationRequest(
+        model,
+        weights,
+        data,
+        data_dir,
+        split,
+        n,
+        norm,
+        eps,
+        seed=seed,
+        batch_size=batch_size,
+        device=device,
+        force=force,
+    )
+    with onlooker() as watching:
+        found = run_diagnosis(DiagnosisRequest(evaluation, source, source_weights, quick), watching)
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+        write_json(out / DIAGNOSIS, found.as_json())
+    show(found.as_json(), [diagnosis_view(found)], as_json)
+    if code := EXIT[found.verdict]:
+        raise typer.Exit(code)

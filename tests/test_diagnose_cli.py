@@ -1,0 +1,165 @@
+"""gamagat diagnose as people and machines ask for it."""
+
+import json
+import sys
+
+import pytest
+
+from gamagat import cli
+from gamagat.engine.masking.diagnose import CHECKS
+
+QUICK = ["--device", "cpu", "--quick", "--n", "30"]
+NETS = """
+import torch
+from torch import nn
+from gamagat.models.core import load_model
+
+class Around(nn.Module):
+    def __init__(self, front):
+        super().__init__()
+        self.front, self.net = front, load_model("digits-cnn")
+
+    def forward(self, x):
+        return self.net(self.front(x))
+
+def rounded():
+    return Around(lambda x: (4 * x).round() / 4)
+
+def noisy():
+    return Around(lambda x: x + 0.05 * torch.randn_like(x))
+
+def squashed():
+    return nn.Sequential(load_model("digits-cnn"), nn.Softmax(1))
+"""
+
+
+@pytest.fixture
+def command(monkeypatch, capsys, tmp_path):
+    """Run the command in this process: exit code, standard output, standard error."""
+    (tmp_path / "diagnosed_nets.py").write_text(NETS)
+    monkeypatch.chdir(tmp_path)
+
+    def call(*words: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["gamagat", *map(str, words)])
+        try:
+            cli.main()
+            code = 0
+        except SystemExit as stop:
+            code = stop.code or 0
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The folder of a training, made in a moment."""
+    out = tmp_path_factory.mktemp("trained") / "run"
+    words = ["train", "standard:epochs=2", "--out", str(out), "--device", "cpu", "--test-images", "0"]
+    sys.argv, before = ["gamagat", *words], sys.argv
+    try:
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+        assert not stop.value.code
+    finally:
+        sys.argv = before
+    return out
+
+
+def test_a_sound_network_is_exit_code_zero_and_every_check_is_shown(command):
+    code, out, err = command("diagnose", "digits-cnn", *QUICK)
+    assert (code, err) == (0, "")
+    shown = " ".join(out.split())
+    for check in CHECKS:
+        assert check.name in shown
+    for words in ("linf, eps usual = 0.2", "seen", "limit", "meaning", "not checked",
+                  "no source network was given. Give a network", "30 images are few",
+                  "sound: no check found a sign of gradient masking; clean accuracy"):  # fmt: skip
+        assert words in shown
+
+
+@pytest.mark.parametrize(("name", "code", "verdict"), [("noisy", 1, "suspicious"), ("rounded", 4, "masked")])
+def test_the_exit_code_tells_the_verdict(command, name, code, verdict):
+    found, out, err = command("diagnose", f"diagnosed_nets:{name}", "--data", "digits", *QUICK)
+    assert (found, err) == (code, "")
+    last = out.strip().rpartition("\n\n")[2] if "\n\n" in out.strip() else out
+    assert f"{verdict}: " in last
+    assert "randomness" in last if name == "noisy" else "zero-gradients" in last
+    assert " do " in out
+
+
+def test_json_is_one_object_and_nothing_else(command, folder):
+    words = ["--source", folder, "--seed", "3", "--batch-size", "16", "--eps", "0.1", "--json"]
+    code, out, err = command("diagnose", "digits-cnn", "--data", "digits", *QUICK, *words)
+    found = json.loads(out, parse_constant=pytest.fail)
+    assert (code, err) == (0, "")
+    assert list(found) == [
+        "verdict", "model", "data", "threat", "run", "clean_accuracy", "robust_accuracy", "checks",
+        "not_checked",
+    ]  # fmt: skip
+    assert found["verdict"] == "sound"
+    assert found["threat"] == "linf, eps 0.1 = 0.1"
+    assert found["run"].startswith("seed 3, batch 16, cpu")
+    assert [check["name"] for check in found["checks"]] == [check.name for check in CHECKS]
+    for check in found["checks"]:
+        assert list(check) == ["name", "level", "seen", "threshold", "meaning", "do", "numbers"]
+        assert check["level"] == "fine"
+        assert all(check[key] for key in ("seen", "threshold", "meaning", "do", "numbers"))
+    assert 0 < found["robust_accuracy"] <= found["clean_accuracy"] <= 100
+
+
+def test_the_folder_of_a_training_is_diagnosed_on_its_data_in_another_norm(command, folder):
+    words = ["--weights", folder / "last.safetensors", "--norm", "l2", "--split", "val", "--json"]
+    _, out, err = command("diagnose", folder, *QUICK, *words)
+    found = json.loads(out)
+    assert err == ""
+    assert found["data"].startswith("digits, 30 images")
+    assert found["threat"] == "l2, eps usual = 0.5"
+
+
+def test_help_tells_the_exit_codes(command):
+    code, out, _ = command("diagnose", "--help")
+    assert code == 0
+    assert "0 sound, 1 suspicious, 4 masked, 2 for bad input" in " ".join(out.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["digits-cn"], "did you mean 'digits-cnn'?"),
+        (["digits-cnn", "--data", "digit"], "did you mean 'digits'?"),
+        (["digits-cnn", "--eps", "2"], "eps must be at most 1 in linf"),
+        (["digits-cnn", "--n", "0"], "must be positive, got 0"),
+        (["digits-cnn", "--norm", "l0"], "unknown norm 'l0'"),
+        (["digits-cnn", "--batch-size", "0"], "batch size must be at least 1"),
+        (["digits-cnn", "--source", "digits-cn"], "did you mean 'digits-cnn'?"),
+        (["digits-cnn", "--source", "m-lenet"], "no weights"),
+        (["digits-cnn", "--source-weights", "x.safetensors"], "give it with --source MODEL"),
+        (["diagnosed_nets:squashed"], "probabilities, not logits"),
+        ([], "Missing argument"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_exit_code_two(command, words, message):
+    code, out, err = command("diagnose", *words, "--device", "cpu")
+    assert code == 2
+    assert message in err
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+    assert out == ""
+
+
+def test_several_processes_are_refused(command, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("RANK", "0")
+    code, _, err = command("diagnose", "digits-cnn", *QUICK)
+    assert code == 2
+    assert "a diagnosis runs in one process" in err
+
+
+def test_the_diagnosis_goes_into_the_run_folder(command, tmp_path):
+    code, out, _ = command(
+        "diagnose", "digits-cnn", "--n", "20", "--quick", "--out", tmp_path / "run", "--json"
+    )
+    assert code in (0, 1, 4)
+    assert json.loads((tmp_path / "run" / "diagnosis.json").read_text()) == json.loads(out)
