@@ -206,3 +206,15 @@ def test_a_narrow_network_is_refilled_and_nothing_changes(name, width, small_mod
     assert max(sizes) <= width
     for field in ("images", "step", "forwards", "backwards"):
         assert torch.allclose(getattr(slim, field), getattr(wide, field), atol=1e-9)
+
+
+@every_attack
+@pytest.mark.parametrize("patience", [2, 5, 1000])
+def test_looking_less_often_changes_nothing_but_when_images_leave(name, patience, small_model, batch):
+    x, y = batch
+    x, model = x.double(), small_model.double()
+    attack, noise = short(name), noise_for(x)
+    often = attack(Network(model, 5), x, y, usual(name), noise)
+    seldom = attack(Network(model, 5, patience=patience), x, y, usual(name), noise)
+    for field in ("images", "step", "forwards", "backwards"):
+        assert torch.allclose(getattr(seldom, field), getattr(often, field), atol=1e-9)

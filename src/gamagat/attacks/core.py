@@ -92,7 +92,40 @@ class Walk(NamedTuple):
     delta: Images
     state: State
     step: Counts
+    caught: Counts  # the step at which it was first seen fooled, or -1
+    held: Images  # the perturbation that it was fooled by
     looks: Counts  # forward passes spent on asking the judge
+
+    def notice(self, fooled: Mask, before: Walk) -> Walk:
+        """Remember the images that were fooled before this step and had not been seen fooled yet."""
+        fresh = fooled & (self.caught < 0)
+        return self._replace(
+            caught=torch.where(fresh, before.step, self.caught),
+            held=torch.where(lift(fresh, self.held), before.delta, self.held),
+        )
+
+
+@dataclass(slots=True)
+class Clock:
+    """When the host looks which images have fallen: now and then, and when the oldest has made its last step.
+
+    Every look makes the host wait for the device. Until then a fallen image walks on, and nothing comes of
+    it: what counts is the iterate that fooled first.
+    """
+
+    steps: int
+    patience: int
+    since: int = 0  # the last look
+    oldest: int = 0  # steps that the oldest image has made
+
+    def due(self) -> bool:
+        """One step more: whether it is time to look."""
+        self.since, self.oldest = self.since + 1, self.oldest + 1
+        return self.since >= self.patience or self.oldest >= self.steps
+
+    def looked(self, left: Counts) -> None:
+        """The images that are left have made so many steps."""
+        self.since, self.oldest = 0, int(left.max()) if len(left) else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +168,7 @@ class IterativeAttack:
         target: Labels | None = None,
     ) -> Outcome:
         times = Timetable(self.steps, x)
+        clock = Clock(self.steps, model.patience if isinstance(model, Network) else 1)
 
         def enter(places: Labels) -> Walk:
             aim = None if target is None else target[places]
@@ -142,24 +176,30 @@ class IterativeAttack:
 
         def step(walk: Walk) -> tuple[Walk, News | None]:
             moved, fooled = self.advance(model, walk, threat, times)
-            fell, moved = self._confirmed(model, walk, moved, fooled & self.stop, threat)
-            leave = fell | (moved.step == self.steps)
-            if not bool(leave.any()):
+            if self.stop:
+                moved = moved.notice(fooled, walk)
+            if not clock.due():
                 return moved, None
-            return pick(moved, ~leave), self._news(walk, moved, leave, fell, threat)
+            moved = self._confirmed(model, moved, threat)
+            leave = (moved.caught >= 0) | (moved.step == self.steps)
+            if not bool(leave.any()):
+                clock.looked(moved.step)
+                return moved, None
+            rest = pick(moved, ~leave)
+            clock.looked(rest.step)
+            return rest, self._news(pick(moved, leave), threat)
 
         return in_lanes(model, x, enter, step)
 
-    def _confirmed(
-        self, model: Model, walk: Walk, moved: Walk, fell: Mask, threat: ThreatModel
-    ) -> tuple[Mask, Walk]:
+    def _confirmed(self, model: Model, walk: Walk, threat: ThreatModel) -> Walk:
         """Ask the judge about the images that seem to have fallen; one that it does not confirm walks on."""
+        fell = walk.caught >= 0
         if not isinstance(model, Network) or not bool(fell.any()):
-            return fell, moved
-        seeming = pick(walk, fell)
-        sure = torch.zeros_like(fell)
-        sure[fell] = model.confirms((seeming.x + seeming.delta).clamp(threat.low, threat.high), seeming.y)
-        return sure, moved._replace(looks=moved.looks + fell)
+            return walk
+        images = (walk.x[fell] + walk.held[fell]).clamp(threat.low, threat.high)
+        sure = fell.clone()
+        sure[fell] = model.confirms(images, walk.y[fell])
+        return walk._replace(caught=torch.where(sure, walk.caught, -1), looks=walk.looks + fell)
 
     def begin(
         self,
@@ -177,7 +217,8 @@ class IterativeAttack:
             reference = logits_of(model, self.guide(x, delta)) if self.loss.guided else None
         none = torch.zeros_like(places)
         keys = noise.keys.to(x.device)
-        return Walk(places, x, y, target, reference, keys, delta, self.rule.init(x), none, none.clone())
+        state = self.rule.init(x)
+        return Walk(places, x, y, target, reference, keys, delta, state, none, none - 1, delta, none.clone())
 
     def advance(self, model: Model, walk: Walk, threat: ThreatModel, times: Timetable) -> tuple[Walk, Mask]:
         """One step for every image, and which of them were fooled before it."""
@@ -200,13 +241,13 @@ class IterativeAttack:
         walk = walk._replace(delta=delta, state=state, step=walk.step + 1, keys=noise.keys)
         return walk, logits.argmax(1) != walk.y
 
-    def _news(self, before: Walk, after: Walk, leave: Mask, fell: Mask, threat: ThreatModel) -> News:
+    def _news(self, walk: Walk, threat: ThreatModel) -> News:
         """Where the leaving images were and what became of them: the iterate that fooled, or the last one."""
-        fell = fell[leave]
-        before, after = pick(before, leave), pick(after, leave)
-        delta = torch.where(lift(fell, after.x), before.delta, after.delta)
-        images = (after.x + delta).clamp(threat.low, threat.high)
-        step = torch.where(fell, before.step, -1)
-        # Each step was one reading; the reference and every question to the judge one forward more.
-        forwards = after.step * self.gradient.forwards + self.loss.guided + after.looks
-        return after.place, Outcome(images, step, forwards, after.step * self.gradient.backwards)
+        fell = walk.caught >= 0
+        delta = torch.where(lift(fell, walk.x), walk.held, walk.delta)
+        images = (walk.x + delta).clamp(threat.low, threat.high)
+        # One reading for each step, the one that saw it fall among them, but none after; the reference and
+        # every question to the judge are one forward more.
+        readings = torch.where(fell, walk.caught + 1, walk.step)
+        forwards = readings * self.gradient.forwards + self.loss.guided + walk.looks
+        return walk.place, Outcome(images, walk.caught, forwards, readings * self.gradient.backwards)

@@ -25,7 +25,8 @@ class Network:
     """Wraps a model: `width` tells attacks how many images it takes at a time, each pass is told to `seen`.
 
     With `padded`, a batch is filled up to the next power of two, so that a GPU meets few shapes. The judge
-    will see an image through `look`.
+    will see an image through `look`. With `patience`, attacks look only every so many steps which images have
+    fallen: on a GPU each look makes the host wait.
     """
 
     def __init__(
@@ -36,9 +37,10 @@ class Network:
         deadline: float = float("inf"),
         seen: Callable[[int], None] | None = None,
         look: Callable[[Model, Images], Labels] = predict,
+        patience: int = 1,
     ) -> None:
         self.model, self.width, self.padded, self.deadline = model, width, padded, deadline
-        self.seen, self.look = seen, look
+        self.seen, self.look, self.patience = seen, look, patience
 
     def __call__(self, images: Images) -> Scores:
         if monotonic() > self.deadline:

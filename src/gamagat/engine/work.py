@@ -28,6 +28,8 @@ from gamagat.pieces.noise import Noise
 from gamagat.pieces.threat import ThreatModel
 from gamagat.pieces.types import Model
 
+PATIENCE = 4  # steps on a GPU between two looks at which images have fallen
+
 Chunk = tuple[list[Verdict], dict[int, bytes]]  # verdicts, and the images of those that were fooled
 
 
@@ -47,7 +49,8 @@ class Arena:
     def network(self, watch: Watch | None = None) -> Network:
         """The model at its present width, under the eyes of the onlooker."""
         seen = None if watch is None else watch.seen
-        return Network(self.model, self.width, self.device.type == "cuda", self.deadline, seen, predict)
+        cuda = self.device.type == "cuda"
+        return Network(self.model, self.width, cuda, self.deadline, seen, predict, PATIENCE if cuda else 1)
 
 
 @dataclass(slots=True)
