@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from gamagat.attacks.core import ATTACKS
 from gamagat.data.core import DATASETS
 from gamagat.defenses.core import DEFENSES
+from gamagat.engine.training.settings import Settings
 from gamagat.errors import unknown
 from gamagat.models.core import MODELS
 from gamagat.registry import Entry, Registry, write_value
@@ -35,7 +36,11 @@ def catalog(kind: str) -> list[Item]:
     """Everything of one kind: attacks, recipes, models or data."""
     if kind not in SHELVES:
         raise unknown("kind of thing", kind, SHELVES)
-    return [_item(name, SHELVES[kind][name]) for name in SHELVES[kind].names()]
+    items = [_item(name, SHELVES[kind][name]) for name in SHELVES[kind].names()]
+    if kind == "recipes":
+        common = "Settings that every recipe takes, with --set or behind its name."
+        items.append(Item("(all)", common, _written(asdict(Settings())), {}))
+    return items
 
 
 def _item(name: str, entry: Entry[Any]) -> Item:
