@@ -104,6 +104,16 @@ def test_the_words_of_the_original_are_understood(case, tmp_path):
     assert log.read_text().startswith("initial accuracy: 90.00 %\nrobust accuracy after apgd-ce")
 
 
+def test_the_attacks_may_be_chosen_afterwards(case):
+    model, x, y = case
+    attack = gamagat.AutoAttack(model, eps=EPS, verbose=False)
+    assert attack.attacks_to_run == ["apgd-ce", "apgd-t", "fab-t", "square"]
+    attack.attacks_to_run = ["apgd-ce"]
+    assert list(attack.run_standard_evaluation_individual(x, y)) == ["apgd-ce"]
+    with pytest.raises(ConfigError, match="apgd-ce"):
+        attack.attacks_to_run = ["pgd"]
+
+
 def test_each_attack_by_itself(case):
     model, x, y = case
     found = quick(model).run_standard_evaluation_individual(x, y)

@@ -10,6 +10,7 @@ from safetensors.torch import load_file, save_file
 
 from gamagat import cli
 from gamagat.engine.training import course, run
+from gamagat.engine.training.run import usual_model
 
 QUICK = ["--device", "cpu", "--n", "70", "--set", "epochs=2", "--set", "probe=20"]
 
@@ -363,3 +364,29 @@ def test_the_demo_tells_the_whole_story(command, monkeypatch, tmp_path):
     figures = json.loads(out)
     assert list(figures) == ["standard:epochs=1", "gat:epochs=1"]
     assert set(figures["gat:epochs=1"]) == {"images", "clean", "fgsm", "pgd:steps=3"}
+
+
+def test_a_training_that_is_not_finished_is_no_network_yet(command, tmp_path):
+    folder = tmp_path / "half"
+    folder.mkdir()
+    (folder / "training.json").write_text("{}")
+    code, _, err = command("evaluate", folder, "--n", "5")
+    assert code == 2
+    assert "not finished" in err
+
+
+def test_an_interrupted_training_says_so(command, monkeypatch, tmp_path):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("gamagat.cli.train.run_training", stop)
+    code, _, err = command("train", "gat", "--out", tmp_path / "r")
+    assert code == 130
+    assert "the same command goes on" in err
+
+
+def test_the_network_is_the_papers_unless_it_is_said(command, tmp_path):
+    assert usual_model("mnist") == "m-lenet"
+    code, _, err = command("train", "gat", "--data", "folder:nowhere", "--out", tmp_path / "r")
+    assert code == 2
+    assert "--model" in err

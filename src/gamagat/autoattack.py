@@ -51,6 +51,16 @@ class AutoAttack:
         self.seed, self.verbose = read_value(write_value(seed or 0), int, "seed"), verbose
         self.members = _chosen(attacks_to_run) if version == "custom" else _version(version, attacks_to_run)
 
+    @property
+    def attacks_to_run(self) -> list[str]:
+        """The names of the attacks, in order; another list may be put in its place, as in the original."""
+        return [name for name, _ in self.members]
+
+    @attacks_to_run.setter
+    def attacks_to_run(self, names: Sequence[str]) -> None:
+        known = dict(self.members)
+        self.members = [(name, known.get(name) or attack) for name, attack in _chosen(names)]
+
     def run_standard_evaluation(
         self, x_orig: Images, y_orig: Labels, bs: int = 250, return_labels: bool = False
     ) -> Any:

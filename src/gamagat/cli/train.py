@@ -15,10 +15,10 @@ from gamagat.cli.options import DATA, DATA_DIR, DEVICE, EPS, JSON, NORM, SEED
 from gamagat.engine.ranks import Ranks
 from gamagat.engine.training.card import measure, write_card
 from gamagat.engine.training.probe import OnCollapse
-from gamagat.engine.training.run import TrainingRequest
+from gamagat.engine.training.run import TrainingRequest, usual_model
 from gamagat.engine.training.run import train as run_training
 from gamagat.engine.training.settings import parse_settings
-from gamagat.reports.terminal import onlooker, show
+from gamagat.reports.terminal import note, onlooker, show
 from gamagat.reports.training import final_table, training_listener
 
 
@@ -27,9 +27,12 @@ def train(
     recipe: Annotated[str, typer.Argument(help="A name (gamagat list recipes), or gat:epochs=30,weight=10.")],
     out: Annotated[Path, typer.Option(help="The folder of the training; the same command goes on with it.")],
     data: DATA = None,
-    model: Annotated[str, typer.Option(help="A name (gamagat list models) or package.module:callable.")] = (
-        "digits-cnn"
-    ),
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="A name (gamagat list models) or package.module:callable; else the paper's for the data."
+        ),
+    ] = None,
     data_dir: DATA_DIR = None,
     option: Annotated[
         list[str] | None, typer.Option("--set", help="A setting, epochs=30; repeat it.")
@@ -59,12 +62,18 @@ def train(
     as_json: JSON = False,
 ) -> None:
     """Train a robust network with one of the paper's methods."""
+    data = data or "digits"
+    model = model or usual_model(data)
     request = TrainingRequest(
-        recipe, data or "digits", model, out, data_dir, parse_settings(option), norm, eps, n, seed, device,
+        recipe, data, model, out, data_dir, parse_settings(option), norm, eps, n, seed, device,
         precision, on_collapse, tensorboard, compile_, preset,
     )  # fmt: skip
-    with training_listener() as listener:
-        trained = run_training(request, listener)
+    try:
+        with training_listener() as listener:
+            trained = run_training(request, listener)
+    except KeyboardInterrupt:
+        note("stopped: it was interrupted; the same command goes on after the last finished epoch")
+        raise typer.Exit(130) from None
     if not Ranks.here().first:
         return
     os.environ.pop("WORLD_SIZE", None)  # the others go home; what follows is for this process alone

@@ -158,7 +158,14 @@ def test_every_epoch_leaves_one_row(data, tmp_path):
     for row in rows:
         assert set(row) == {"epoch", "train", "val", "seconds", "images_per_second", "collapsed"}
         assert set(row["train"]) == {"loss", "ce", "drift", "clean accuracy", "adversarial accuracy"}
-        assert set(row["val"]) == {"clean", "fgsm", "pgd-10", "selection", "clean loss", "pgd-10 loss"}
+        assert set(row["val"]) == {
+            "clean",
+            "fgsm",
+            "pgd-10",
+            "selection",
+            "clean validation loss",
+            "pgd-10 validation loss",
+        }
         assert row["train"]["loss"] == pytest.approx(row["train"]["ce"] + row["train"]["drift"], rel=1e-5)
         assert all(math.isfinite(value) for value in row["train"].values())
         assert all(0 <= value <= 100 for value in row["val"].values())

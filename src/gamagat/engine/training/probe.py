@@ -92,7 +92,9 @@ class Probe:
                         losses[name] += float(F.cross_entropy(logits, y, reduction="sum"))
         count = len(self.data)
         accuracies = {name: 100 * number / count for name, number in right.items()}
-        known = {f"{name} loss": total / count for name, total in losses.items() if isfinite(total)}
+        known = {
+            f"{name} validation loss": total / count for name, total in losses.items() if isfinite(total)
+        }
         return accuracies | known
 
     def _cast(self, model: nn.Module) -> Callable[[Images], Scores]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from gamagat.data.core import Dataset
+from gamagat.data.core import DATASETS, Dataset
 from gamagat.defenses.core import Precision
 from gamagat.engine.checks import check_door
 from gamagat.engine.manifest import circumstances, data_hash, write_json
@@ -29,9 +29,15 @@ from gamagat.models.core import build_model
 from gamagat.pieces.augment import Augment, crop_flip, resized_crop_flip, untouched
 from gamagat.pieces.threat import ThreatModel
 
-__all__ = ["LAST", "METRICS", "SELECTED", "Listener", "Trained", "TrainingRequest", "train"]
+__all__ = ["LAST", "METRICS", "SELECTED", "Listener", "Trained", "TrainingRequest", "train", "usual_model"]
 
 RUN = "training.json"
+USUAL = {  # the paper's networks
+    "digits": "digits-cnn",
+    "mnist": "m-lenet",
+    "cifar10": "resnet18-gat",
+    "imagenet100": "resnet18-imagenet",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +71,13 @@ def train(request: TrainingRequest, listener: Listener = Listener()) -> Trained:
         course.run()
     seconds = sum(row["seconds"] for row in course.story.rows)
     return Trained(folder, plan, course.story, threat, request, seconds)
+
+
+def usual_model(data: str) -> str:
+    """The network that the paper trains on these data."""
+    if data not in USUAL and DATASETS[data.partition(":")[0]]:  # a slip of the pen is refused by its name
+        raise ConfigError(f"there is no usual network for {data!r}; say it, such as --model resnet18")
+    return USUAL[data]
 
 
 def tensorboard(folder: Path) -> Callable[[dict[str, Any]], None]:

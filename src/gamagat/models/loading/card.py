@@ -43,7 +43,10 @@ def read_card(spec: str) -> Card | None:
         return None
     try:
         folder = Path(spec).expanduser()
-        if not folder.is_dir() or not (folder / NAME).is_file():
+        if not folder.is_dir():
+            return None
+        if not (folder / NAME).is_file():
+            _check_finished(folder)
             return None
         card = Card(folder, json.loads((folder / NAME).read_text()))
         missing = not (card.model and card.weights.is_file())
@@ -54,3 +57,12 @@ def read_card(spec: str) -> Card | None:
     if missing:
         raise ModelError(f"{card.weights}, named by the card beside it, is not there; copy it back")
     return card
+
+
+def _check_finished(folder: Path) -> None:
+    """Refuse a training that has not come to its card."""
+    if (folder / "training.json").is_file():
+        raise ModelError(
+            f"{folder} holds a training that is not finished; give the same command again to go on; or "
+            f"evaluate its weights so far by the network's name and --weights {folder / 'model.safetensors'}"
+        )
