@@ -63,3 +63,19 @@ def test_parameters_and_state_stay_in_place(kind):
     optimizer.step(drawn(1), torch.tensor(0.1, dtype=torch.float64))
     after = [*optimizer.parameters, *(value for values in optimizer.state.values() for value in values)]
     assert [tensor.data_ptr() for tensor in after] == places
+
+
+@pytest.mark.parametrize("kind", [Sgd, Adam])
+@pytest.mark.parametrize("bad", [float("inf"), float("nan")])
+def test_an_overflow_leaves_the_parameters_where_they_are(kind, bad):
+    optimizer = kind(drawn(0), 0.9, 0.01)
+    rate = torch.tensor(0.1, dtype=torch.float64)
+    broken = drawn(1)
+    broken[1][2] = bad
+    for grads in (broken, drawn(2), broken):  # the first step and a later one
+        before = [parameter.clone() for parameter in optimizer.parameters]
+        overflow = torch.tensor(float(grads is broken))
+        optimizer.step(grads, rate, overflow)
+        same = [torch.equal(*pair) for pair in zip(before, optimizer.parameters, strict=True)]
+        assert all(same) if grads is broken else not any(same)
+    assert all(value.isfinite().all() for values in optimizer.state.values() for value in values)

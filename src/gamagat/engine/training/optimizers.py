@@ -1,4 +1,8 @@
-"""Optimisers as few fused operations on lists of tensors; rates are tensors, so a step can be recorded."""
+"""Optimisers as few fused operations on lists of tensors; rates are tensors, so a step can be recorded.
+
+Where the loss is scaled, `overflow` is a number on the device: 1 if a gradient is not finite, and then the
+parameters stay where they are.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,7 @@ class Optimizer(Protocol):
 
     state: dict[str, list[Tensor]]
 
-    def step(self, grads: Sequence[Tensor], rate: Tensor) -> None: ...
+    def step(self, grads: Sequence[Tensor], rate: Tensor, overflow: Tensor | None = None) -> None: ...
 
 
 class Sgd:
@@ -27,12 +31,13 @@ class Sgd:
         self.state = {"velocity": [torch.zeros_like(parameter) for parameter in parameters]}
 
     @torch.no_grad()
-    def step(self, grads: Sequence[Tensor], rate: Tensor) -> None:
-        velocity = self.state["velocity"]
-        torch._foreach_mul_(velocity, self.momentum)
-        torch._foreach_add_(velocity, list(grads))
-        torch._foreach_add_(velocity, self.parameters, alpha=self.decay)
-        torch._foreach_sub_(self.parameters, torch._foreach_mul(velocity, rate))
+    def step(self, grads: Sequence[Tensor], rate: Tensor, overflow: Tensor | None = None) -> None:
+        moving = self.state["velocity"] if self.momentum else []  # as the fused operation wants it
+        torch._fused_sgd_(
+            self.parameters, list(grads), moving, lr=rate, momentum=self.momentum,
+            weight_decay=self.decay, dampening=0.0, nesterov=False, maximize=False, is_first_step=False,
+            found_inf=overflow,
+        )  # fmt: skip
 
 
 class Adam:
@@ -49,9 +54,11 @@ class Adam:
         self.state = {"mean": zeros[0], "square": zeros[1], "count": [count]}
 
     @torch.no_grad()
-    def step(self, grads: Sequence[Tensor], rate: Tensor) -> None:
+    def step(self, grads: Sequence[Tensor], rate: Tensor, overflow: Tensor | None = None) -> None:
         mean, square, (count,) = self.state["mean"], self.state["square"], self.state["count"]
         count += 1
+        if overflow is not None:
+            grads, rate = [grad.nan_to_num(0.0, 0.0, 0.0) for grad in grads], rate * (1 - overflow)
         whole = torch._foreach_add(list(grads), self.parameters, alpha=self.decay)
         torch._foreach_lerp_(mean, whole, 1 - self.momentum)
         torch._foreach_mul_(square, self.memory)

@@ -11,7 +11,7 @@ FIRST, PATIENCE = 2.0**12, 1000  # the factor at the start; steps without overfl
 
 
 class Scaler:
-    """Keeps the factor as large as it may be: an overflow halves it and leaves the step out.
+    """Keeps the factor as large as it may be: an overflow halves it, and the step is left out.
 
     All that it knows lies in tensors and nothing is asked of the host, so a step can be recorded.
     """
@@ -28,11 +28,8 @@ class Scaler:
 
     @torch.no_grad()
     def settle(self, grads: Sequence[Tensor]) -> Tensor:
-        """Bring the gradients back to size in place; 1 if all are finite, else 0 and they are all zero."""
+        """Bring the gradients back to size in place; 1 if one of them is not finite, else 0."""
         overflow = torch.zeros((), device=self.factor.device)
         torch._amp_foreach_non_finite_check_and_unscale_(list(grads), overflow, self.factor.reciprocal())
         torch._amp_update_scale_(self.factor, self.state["age"], overflow, 2.0, 0.5, PATIENCE)
-        fine = 1 - overflow
-        for grad in grads:
-            grad.nan_to_num_(0.0, 0.0, 0.0).mul_(fine)
-        return fine
+        return overflow

@@ -143,9 +143,8 @@ class Trainer:
         scale = 1.0 if self.scaler is None else self.scaler.factor
         terms, grads = gradients(self.recipe, stage, self.parameters, self.settings.awp, scale)
         self._shared(grads, part.share)
-        if self.scaler is not None:
-            rate = rate * self.scaler.settle(grads)  # no step where a gradient overflowed
-        self.optimizer.step(grads, rate)
+        overflow = None if self.scaler is None else self.scaler.settle(grads)
+        self.optimizer.step(grads, rate, overflow)
         self._averaged()
         self._counted(terms, stage)
         if last:
