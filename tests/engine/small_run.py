@@ -48,6 +48,7 @@ def small_data(count: int = 60) -> Dataset:
 
 def small_run(out: Path | None, batch_size: int = 7, count: int = 60, **options: Any) -> Evaluation:
     torch.set_num_threads(1)
+    options.setdefault("precision", "fp32")  # the network as it is: it answers row by row
     return evaluate(
         options.pop("model", None) or RowByRow(),
         small_data(count),

@@ -122,6 +122,15 @@ def passes(attack: Attack) -> int:
     return int(getattr(attack, "passes", 1))
 
 
+def delicate(attack: Attack) -> bool:
+    """Whether the attack looks for the boundary itself, where half precision is too coarse."""
+    if isinstance(attack, InTurn):
+        return any(delicate(member) for _, member in attack.members)
+    if isinstance(attack, Folded | Aimed):
+        return delicate(attack.attack)
+    return bool(getattr(attack, "delicate", False))
+
+
 def gradients(attack: Attack, classes: int) -> int:
     """How many gradients an image may cost at the most; 0 if the attack needs none or does not say."""
     if isinstance(attack, InTurn):

@@ -194,7 +194,7 @@ class IterativeAttack:
     def _confirmed(self, model: Model, walk: Walk, threat: ThreatModel) -> Walk:
         """Ask the judge about the images that seem to have fallen; one that it does not confirm walks on."""
         fell = walk.caught >= 0
-        if not isinstance(model, Network) or not bool(fell.any()):
+        if not (isinstance(model, Network) and model.asks and bool(fell.any())):
             return walk
         images = (walk.x[fell] + walk.held[fell]).clamp(threat.low, threat.high)
         sure = fell.clone()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 
@@ -104,6 +104,8 @@ class HingeAttack:
     kappa: float = 0.0
     abort: bool = True
     start: Start = at_image
+
+    delicate: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.steps < 1:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 
@@ -53,6 +53,8 @@ class DecoupledAttack:
     gamma: float = 0.05
     levels: int = 256
     start: Start = at_image
+
+    delicate: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.steps < 1:

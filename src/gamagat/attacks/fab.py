@@ -7,7 +7,7 @@ outside the threat model: then this is the nearest adversarial image it has seen
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 
@@ -53,6 +53,8 @@ class BoundaryAttack:
     beta: float = 0.9
     stop: bool = False
     start: Start = at_image
+
+    delicate: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.steps < 1:

@@ -24,9 +24,9 @@ def predict(model: Model, images: Images) -> Labels:
 class Network:
     """Wraps a model: `width` tells attacks how many images it takes at a time, each pass is told to `seen`.
 
-    With `padded`, a batch is filled up to the next power of two, so that a GPU meets few shapes. The judge
-    will see an image through `look`. With `patience`, attacks look only every so many steps which images have
-    fallen: on a GPU each look makes the host wait.
+    With `padded`, a batch is filled up to one of a few sizes, so that a GPU meets few shapes. The judge will
+    see an image through `look`; with None it is not asked before the end. With `patience`, attacks look only
+    every so many steps which images have fallen: on a GPU each look makes the host wait.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class Network:
         padded: bool = False,
         deadline: float = float("inf"),
         seen: Callable[[int], None] | None = None,
-        look: Callable[[Model, Images], Labels] = predict,
+        look: Callable[[Model, Images], Labels] | None = predict,
         patience: int = 1,
     ) -> None:
         self.model, self.width, self.padded, self.deadline = model, width, padded, deadline
@@ -52,9 +52,16 @@ class Network:
             self.seen(len(images))
         return logits
 
+    @property
+    def asks(self) -> bool:
+        """Whether the judge can be asked before an image leaves."""
+        return self.look is not None
+
     @torch.no_grad()
     def confirms(self, images: Images, y: Labels) -> Mask:
-        """Which of these images the judge would call fooled."""
+        """Which of these images the judge would call fooled; all, where it cannot be asked."""
+        if self.look is None:
+            return torch.ones_like(y, dtype=torch.bool)
         return self.look(self, images) != y
 
     def _answer(self, images: Images) -> Scores:
@@ -67,8 +74,14 @@ class Network:
             raise ModelError(f"the network failed on images of shape {shape}: {words[:300]}") from error
 
     def _filled(self, images: Images) -> Images:
-        missing = min(self.width, 1 << (len(images) - 1).bit_length()) - len(images) if self.padded else 0
+        missing = full(len(images), self.width) - len(images) if self.padded else 0
         return images if missing <= 0 else torch.cat([images, images[-1:].expand(missing, -1, -1, -1)])
+
+
+def full(count: int, width: int) -> int:
+    """The size that a batch is filled up to: sixteenths of the width, and powers of two below one of them."""
+    step = max(1, width // 16)
+    return min(width, -(-count // step) * step if count > step else max(2, 1 << (count - 1).bit_length()))
 
 
 def is_memory(error: Exception) -> bool:

@@ -128,7 +128,7 @@ def ask(model: Model, walk: Walk, threat: ThreatModel) -> tuple[Walk, Mask]:
     images = _image(walk.x, walk.trial, threat)
     logits = logits_of(model, images)
     fell, looks = logits.argmax(1) != walk.y, walk.looks
-    if isinstance(model, Network) and bool(fell.any()):
+    if isinstance(model, Network) and model.asks and bool(fell.any()):
         looks = looks + fell
         fell = fell.masked_scatter(fell, model.confirms(images[fell], walk.y[fell]))
     margin = margin_of(logits, walk.y, walk.target).to(walk.margin.dtype)

@@ -58,6 +58,9 @@ def evaluate(
     out: OUT = None,
     max_seconds: Annotated[float | None, typer.Option(help="Stop in order after this time.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Go on whatever the doctor says.")] = False,
+    precision: Annotated[
+        str, typer.Option(help="What attacks compute in: auto (fp16 on a GPU), fp32, tf32 or fp16.")
+    ] = "auto",
     as_json: JSON = False,
 ) -> None:
     """Measure the accuracy of a network, clean and under each attack."""
@@ -79,6 +82,7 @@ def evaluate(
             out,
             max_seconds,
             force,
+            precision,
         )
     )
     if not Ranks.here().first:
@@ -89,7 +93,7 @@ def evaluate(
         for name, value in prepared.facts().items():
             screen.print(f"[dim]{name:>9}[/]  {escape(value)}", soft_wrap=not sys.stdout.isatty())
     _heed(prepared.check(), force)
-    with onlooker() as watching:
+    with onlooker(quiet=as_json) as watching:
         result = prepared.run(watching)
     if as_json:
         print(json.dumps(result.as_json()))

@@ -12,22 +12,25 @@ from time import monotonic
 
 import torch
 
+from gamagat.attacks.combine import passes
 from gamagat.attacks.network import OutOfTime
 from gamagat.data.core import Dataset
 from gamagat.engine.checks import check_batch_size, check_door
 from gamagat.engine.ledger import CLEAN, Ledger
 from gamagat.engine.manifest import Manifest, circumstances, data_hash, weights_hash, write_json
 from gamagat.engine.plan import PlannedAttack
+from gamagat.engine.quick.network import Quick, check_precision, quickened
 from gamagat.engine.ranks import Ranks, ranks
 from gamagat.engine.results import Evaluation, summarize
 from gamagat.engine.run import RESULT, read_run
-from gamagat.engine.runtime import borrowed, fitted
+from gamagat.engine.runtime import borrowed, fitted, products_in
 from gamagat.engine.watch import Onlooker
 from gamagat.engine.work import Arena, Work
 from gamagat.errors import ConfigError, RunError
 from gamagat.pieces.threat import ThreatModel
 from gamagat.pieces.types import Model
 
+SAMPLE = 32  # images that a stand-in for the network is tried on
 INTERRUPTED, TIME_OVER = "it was interrupted", "the time that was given is over"
 
 
@@ -57,17 +60,22 @@ def evaluate(
     out: Path | None = None,
     max_seconds: float | None = None,
     force: bool = False,
+    precision: str = "auto",
 ) -> Evaluation:
     """Attack every image that the network classifies correctly with each attack of the plan.
 
     The run is kept in the folder `out` and goes on from where it stopped; without one it is forgotten.
-    `force` lets a network through that returns probabilities.
+    `force` lets a network through that returns probabilities. `precision` is what attacks compute in; the
+    judge always computes in single.
     """
     check_batch_size(batch_size)
+    precision = check_precision(precision, device)
     deadline = math.inf if max_seconds is None else monotonic() + max_seconds
-    with ranks() as group, _folder(out, group) as folder, borrowed(model):
+    tf32 = products_in(tf32=precision != "fp32")
+    with ranks() as group, _folder(out, group) as folder, borrowed(model), tf32:
         arena = Arena(fitted(model), data, threat, device, batch_size, seed, deadline, onlooker)
         check_door(arena.model, data, device, force)
+        arena.quick = _stand_in(arena, plan, precision)
         manifest = _agreed(folder, group, _manifest(arena, plan, words, group, weights_hash(model)))
         stopped = _carry_out(arena, plan, folder, manifest, group)
         if stopped != INTERRUPTED:
@@ -78,6 +86,13 @@ def evaluate(
         if group.first:
             write_json(folder / RESULT, result.as_json())
     return result
+
+
+def _stand_in(arena: Arena, plan: tuple[PlannedAttack, ...], precision: str) -> Quick | None:
+    """What attacks see in place of the network, chosen by a look at the first images."""
+    sample, _ = arena.data.batch(torch.arange(min(SAMPLE, len(arena.data))), arena.device)
+    work = len(arena.data) * sum(passes(run) for attack in plan for _, run in attack.runs)
+    return quickened(arena.model, precision, sample, work, arena.onlooker.say)
 
 
 @contextmanager
@@ -116,7 +131,8 @@ def _manifest(
         seed=arena.seed,
         chunk=_chunk_size(arena, group),
         shape=data.shape,
-        made=circumstances(arena.device, arena.width, group.count),
+        made=circumstances(arena.device, arena.width, group.count)
+        | {"attacks in": "the network as it is" if arena.quick is None else arena.quick.words},
     )
 
 

@@ -14,6 +14,7 @@ from gamagat.engine.checks import check_batch_size, check_door
 from gamagat.engine.doctor import Finding, examine
 from gamagat.engine.evaluate import Words, evaluate
 from gamagat.engine.plan import PlannedAttack, plan_attacks, read_threat
+from gamagat.engine.quick.network import check_precision
 from gamagat.engine.ranks import Ranks
 from gamagat.engine.results import Evaluation
 from gamagat.engine.run import Run, read_run
@@ -44,6 +45,7 @@ class EvaluationRequest:
     out: Path | None = None
     max_seconds: float | None = None
     force: bool = False
+    precision: str = "auto"  # of attacks; the judge's is always single
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +63,12 @@ class Prepared:
     def facts(self) -> dict[str, str]:
         """All that is used, as it is printed."""
         request = self.request
+        given = f"{request.eps} = " if "/" in (request.eps or "") else ""
+        usual = " (usual for the data)" if request.eps is None else ""
         return {
             "model": request.model + (f" with {request.weights}" if request.weights else ""),
             "data": f"{self.data.name}, {len(self.data)} images, {len(self.data.classes)} classes",
-            "threat": f"{self.threat.norm.name}, eps {request.eps or 'usual'} = {self.threat.eps:.6g}",
+            "threat": f"{self.threat.norm.name}, eps {given}{self.threat.eps:.6g}{usual}",
             **{f"attack {number}": attack.spec for number, attack in enumerate(self.plan, start=1)},
             "run": f"seed {request.seed}, batch {self.batch_size}, {self.device}, torch {torch.__version__}",
         }
@@ -110,6 +114,7 @@ class Prepared:
             out=request.out,
             max_seconds=request.max_seconds,
             force=request.force,
+            precision=request.precision,
         )
 
 
@@ -129,6 +134,7 @@ def prepare(request: EvaluationRequest) -> Prepared:
     request = completed(request)
     check_batch_size(request.batch_size)
     device = Ranks.here().device(choose_device(request.device))
+    check_precision(request.precision, device)
     plan_attacks(request.attacks, None, request.restarts, norm_named(request.norm))
     if request.weights is None:
         check_weights(request.model)

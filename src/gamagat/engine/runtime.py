@@ -1,7 +1,7 @@
 """Where things run: the device, the batch that fits it, and a network borrowed and given back as it was."""
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from typing import Any
 
 import torch
@@ -36,8 +36,11 @@ def device_of(model: Any) -> torch.device | None:
 def default_batch_size(shape: tuple[int, ...], device: torch.device) -> int:
     """Large enough to keep the device busy, small enough for the activations of usual networks."""
     pixels = max(1, int(torch.Size(shape).numel()))
-    budget, most = (1 << 23, 1024) if device.type == "cuda" else (1 << 18, 256)
-    return max(16, min(most, budget // pixels))
+    if device.type != "cuda":
+        return max(16, min(256, (1 << 18) // pixels))
+    # What a network keeps for its backward pass is rarely more than a thousand times its input.
+    fits = torch.cuda.mem_get_info(device)[0] // (1000 * 4 * pixels)
+    return max(16, min(8192, 1 << (max(1, fits).bit_length() - 1)))
 
 
 @contextmanager
@@ -62,30 +65,35 @@ def borrowed(model: Any) -> Iterator[None]:
             module.training = training
 
 
-@contextmanager
-def full_precision() -> Iterator[None]:
+def full_precision() -> AbstractContextManager[None]:
     """Single precision as its name says: no TF32 in products and convolutions, no autocast around them."""
+    return products_in(tf32=False)
+
+
+@contextmanager
+def products_in(tf32: bool) -> Iterator[None]:
+    """Products and convolutions of single-precision numbers with TF32 or without, and no autocast around."""
     switches = _switches()
-    before = [getattr(place, name) for place, name, _ in switches]
+    before = [getattr(place, name) for place, name, _, _ in switches]
     casting = [kind for kind in ("cuda", "cpu") if torch.is_autocast_enabled(kind)]
     try:
-        for place, name, off in switches:
-            setattr(place, name, off)
+        for place, name, off, on in switches:
+            setattr(place, name, on if tf32 else off)
         with ExitStack() as stack:
             for kind in casting:
                 stack.enter_context(torch.autocast(kind, enabled=False))
             yield
     finally:
-        for (place, name, _), value in zip(switches, before, strict=True):
+        for (place, name, _, _), value in zip(switches, before, strict=True):
             setattr(place, name, value)
 
 
-def _switches() -> list[tuple[Any, str, Any]]:
-    """Where torch decides about TF32; the two ways of saying it must not be mixed."""
+def _switches() -> list[tuple[Any, str, Any, Any]]:
+    """Where torch decides about TF32, and how it is turned off and on; two ways that must not be mixed."""
     matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
     if hasattr(matmul, "fp32_precision") and hasattr(cudnn, "conv"):
-        return [(place, "fp32_precision", "ieee") for place in (matmul, cudnn.conv, cudnn.rnn)]
-    return [(matmul, "allow_tf32", False), (cudnn, "allow_tf32", False)]
+        return [(place, "fp32_precision", "ieee", "tf32") for place in (matmul, cudnn.conv, cudnn.rnn)]
+    return [(place, "allow_tf32", False, True) for place in (matmul, cudnn)]
 
 
 def fitted(model: Any, kind: torch.dtype = torch.float32) -> Any:

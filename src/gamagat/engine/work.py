@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import perf_counter
 
@@ -11,25 +12,28 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gamagat.attacks.combine import passes
+from gamagat.attacks.combine import delicate, passes
 from gamagat.attacks.core import Attack
 from gamagat.attacks.network import Network, is_memory
 from gamagat.attacks.outcome import Outcome
 from gamagat.data.core import Dataset
 from gamagat.engine.codec import encode
+from gamagat.engine.judge import Verdict as Judged
 from gamagat.engine.judge import judge, predict
 from gamagat.engine.ledger import CLEAN, Ledger, Verdict
 from gamagat.engine.manifest import Manifest
+from gamagat.engine.quick.network import Quick
 from gamagat.engine.ranks import Ranks
 from gamagat.engine.run import NOT_RUN, Run
 from gamagat.engine.watch import Onlooker, Watch
 from gamagat.errors import ModelError
 from gamagat.pieces.noise import Noise
 from gamagat.pieces.threat import ThreatModel
-from gamagat.pieces.types import Model
+from gamagat.pieces.types import Images, Labels, Model
 
 PATIENCE = 4  # steps on a GPU between two looks at which images have fallen
 
+Look = Callable[[Model, Images], Labels]
 Chunk = tuple[list[Verdict], dict[int, bytes]]  # verdicts, and the images of those that were fooled
 
 
@@ -45,12 +49,27 @@ class Arena:
     seed: int = 0
     deadline: float = float("inf")
     onlooker: Onlooker = field(default_factory=Onlooker)
+    quick: Quick | None = None  # what attacks see in place of the model
 
     def network(self, watch: Watch | None = None) -> Network:
-        """The model at its present width, under the eyes of the onlooker."""
+        """The model itself at its present width, under the eyes of the onlooker."""
+        return self._network(self.model, watch, predict)
+
+    def stand_in(self, attack: Attack, watch: Watch | None = None) -> Network | None:
+        """What this attack sees in place of the model, if anything.
+
+        Next to the boundary single precision decides, so an attack that looks for it asks the judge itself.
+        """
+        if self.quick is None or (self.quick.half and delicate(attack)):
+            return None
+        exact = self.network()
+        ask = (lambda _, images: predict(exact, images)) if delicate(attack) else None
+        return self._network(self.quick.model, watch, ask)
+
+    def _network(self, model: Model, watch: Watch | None, look: Look | None) -> Network:
         seen = None if watch is None else watch.seen
         cuda = self.device.type == "cuda"
-        return Network(self.model, self.width, cuda, self.deadline, seen, predict, PATIENCE if cuda else 1)
+        return Network(model, self.width, cuda, self.deadline, seen, look, PATIENCE if cuda else 1)
 
 
 @dataclass(slots=True)
@@ -135,13 +154,34 @@ def attacked(arena: Arena, part: Tensor, attack: Attack | None, watch: Watch) ->
         fooled = prediction != y
     else:
         noise = Noise.for_images(ids.to(arena.device), arena.seed)
-        outcome = attack(network, x, y, arena.threat, noise)
-        # What is stored is what is judged: float32, whatever the attack worked in.
-        outcome = outcome._replace(images=outcome.images.float())
-        fooled, prediction, distance = judge(network, outcome.images, x, y, arena.threat)
+        outcome, (fooled, prediction, distance) = _judged(arena, attack, watch, x, y, noise)
     columns = (ids, fooled.int(), prediction, distance, outcome.step, outcome.forwards, outcome.backwards)
     verdicts = [Verdict(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
     if attack is None:
         return verdicts, {}
     images = map(encode, outcome.images[fooled].cpu().numpy())
     return verdicts, dict(zip(ids[fooled.cpu()].tolist(), images, strict=True))
+
+
+def _judged(
+    arena: Arena, attack: Attack, watch: Watch, x: Images, y: Labels, noise: Noise
+) -> tuple[Outcome, Judged]:
+    """What the attack makes of the images, in float32 as they are stored, and what the judge says of them.
+
+    Where the judge does not see an image fall that fell for the stand-in, the network itself is attacked.
+    """
+    network, stand_in = arena.network(watch), arena.stand_in(attack, watch)
+    outcome = attack(stand_in or network, x, y, arena.threat, noise)
+    outcome = outcome._replace(images=outcome.images.float())
+    judged = judge(network, outcome.images, x, y, arena.threat)
+    if stand_in is None or stand_in.asks:
+        return outcome, judged
+    doubtful = ((outcome.step >= 0) & (judged.prediction == y)).nonzero().flatten()
+    if len(doubtful):
+        x, y = x[doubtful], y[doubtful]
+        again = attack(network, x, y, arena.threat, noise[doubtful])
+        again = again._replace(images=again.images.float())
+        outcome.put(doubtful, again)
+        for column, news in zip(judged, judge(network, again.images, x, y, arena.threat), strict=True):
+            column[doubtful] = news
+    return outcome, judged

@@ -34,7 +34,7 @@ def decided(net: nn.Module) -> nn.Module:
 
 
 def noisy_images(net: nn.Module) -> nn.Module:
-    return Around(net, before=lambda x: x + 0.1 * torch.randn_like(x))
+    return Around(net, before=lambda x: x + 0.3 * torch.randn_like(x))
 
 
 def noisy_logits(net: nn.Module) -> nn.Module:

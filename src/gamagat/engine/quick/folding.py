@@ -1,0 +1,163 @@
+"""Rewriting a copy of a network: batch norms into convolutions, ReLUs behind them, images padded in front."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, fx, nn
+from torch.nn.utils.fusion import fuse_conv_bn_eval
+
+from gamagat.engine.quick.convolution import conv_relu
+
+RELU = (F.relu, torch.relu, F.relu_, torch.relu_)
+EIGHT = 8  # channels that a tensor core takes at a time
+
+
+def folded(model: nn.Module) -> fx.GraphModule:
+    """A copy in which every batch norm right behind a convolution is part of it.
+
+    Python code inside the network runs once, now. Whoever uses the copy must check that it still does what
+    the network does.
+    """
+    tracer = fx.Tracer()
+    graph = tracer.trace(deepcopy(model).eval())
+    for node in graph.nodes:
+        node.type = None  # annotations are ours, not the tracer's
+    net = fx.GraphModule(tracer.root, graph)
+    for node in list(graph.nodes):
+        before = _only_input(net, node, nn.Conv2d)
+        norm = _module(net, node)
+        if before is not None and isinstance(norm, nn.BatchNorm2d) and norm.track_running_stats:
+            conv = _module(net, before)
+            assert isinstance(conv, nn.Conv2d)
+            _bypass(net, node, before, fuse_conv_bn_eval(conv, norm))
+    net.delete_all_unused_submodules()
+    net.recompile()
+    return net
+
+
+def halved(net: fx.GraphModule) -> fx.GraphModule:
+    """The same network with its convolutions and all linear layers but the last in half precision."""
+    last = _last_linear(net)
+    for module in net.modules():
+        if isinstance(module, nn.Conv2d | nn.Linear) and module is not last:
+            module.half()
+    for node in list(net.graph.nodes):
+        conv, before = _module(net, node), _only_input(net, node, nn.Conv2d)
+        if _is_relu(net, node) and before is not None:
+            behind = _module(net, before)
+            if isinstance(behind, nn.Conv2d) and _plain(behind):
+                _bypass(net, node, before, RectifiedConv(behind))
+        elif isinstance(conv, nn.Conv2d) and conv.in_channels < EIGHT and _plain(conv):
+            _put(net, str(node.target), PaddedConv(conv))
+    if last is not None:
+        _put(net, _name_of(net, last), FullLinear(last))
+    net.recompile()
+    return net
+
+
+class RectifiedConv(nn.Module):
+    """A convolution and the ReLU behind it in one pass over memory; few incoming channels are filled up."""
+
+    weight: Tensor
+    bias: Tensor
+
+    def __init__(self, conv: nn.Conv2d) -> None:
+        super().__init__()
+        self.conv, self.missing = conv, max(0, EIGHT - conv.in_channels)
+        self.stride, self.padding = list(conv.stride), _padding(conv)
+        bias = conv.weight.new_zeros(conv.out_channels) if conv.bias is None else conv.bias.detach()
+        self.register_buffer("bias", bias.clone())
+        self.register_buffer("weight", _padded(conv.weight.detach(), self.missing))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = _padded(x.to(self.weight.dtype), self.missing)
+        out: Tensor = conv_relu(x, self.weight, self.bias, self.stride, self.padding)
+        return out
+
+
+class PaddedConv(nn.Module):
+    """A convolution on few channels, which are filled up with zeros: tensor cores take eight at a time."""
+
+    weight: Tensor
+
+    def __init__(self, conv: nn.Conv2d) -> None:
+        super().__init__()
+        self.conv, self.missing = conv, EIGHT - conv.in_channels
+        self.register_buffer("weight", _padded(conv.weight.detach(), self.missing))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x, conv = _padded(x.to(self.weight.dtype), self.missing), self.conv
+        return F.conv2d(x, self.weight, conv.bias, conv.stride, _padding(conv))
+
+
+class FullLinear(nn.Module):
+    """The layer that makes the logits, in single precision: images fall by small differences of these."""
+
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__()
+        self.linear = linear
+
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.autocast(x.device.type, enabled=False):
+            scores: Tensor = self.linear(x.float())
+        return scores
+
+
+def _padded(x: Tensor, missing: int) -> Tensor:
+    return F.pad(x, (0, 0, 0, 0, 0, missing)) if missing else x
+
+
+def _padding(conv: nn.Conv2d) -> list[int]:
+    return [int(side) for side in conv.padding]  # `_plain` has seen that they are numbers
+
+
+def _plain(conv: nn.Conv2d) -> bool:
+    """Whether the fused operation knows this kind of convolution."""
+    zeros = conv.padding_mode == "zeros" and not isinstance(conv.padding, str)
+    return zeros and conv.groups == 1 and tuple(conv.dilation) == (1, 1)
+
+
+def _module(net: fx.GraphModule, node: fx.Node) -> nn.Module | None:
+    return net.get_submodule(str(node.target)) if node.op == "call_module" else None
+
+
+def _is_relu(net: fx.GraphModule, node: fx.Node) -> bool:
+    method = node.op == "call_method" and node.target in ("relu", "relu_")
+    function = node.op == "call_function" and node.target in RELU
+    return method or function or isinstance(_module(net, node), nn.ReLU)
+
+
+def _only_input(net: fx.GraphModule, node: fx.Node, kind: type[nn.Module]) -> fx.Node | None:
+    """The module of this kind whose output goes into the node and nowhere else; used in no other place."""
+    before = node.args[0] if node.args else None
+    if not isinstance(before, fx.Node) or not isinstance(_module(net, before), kind):
+        return None
+    modules = [other.target for other in net.graph.nodes if other.op == "call_module"]
+    return before if len(before.users) == 1 and modules.count(before.target) == 1 else None
+
+
+def _bypass(net: fx.GraphModule, node: fx.Node, before: fx.Node, module: nn.Module) -> None:
+    """Let the module stand for `before` and `node` together."""
+    _put(net, str(before.target), module)
+    node.replace_all_uses_with(before)
+    net.graph.erase_node(node)
+
+
+def _put(net: fx.GraphModule, name: str, module: nn.Module) -> None:
+    parent, _, leaf = name.rpartition(".")
+    setattr(net.get_submodule(parent), leaf, module.eval())
+
+
+def _last_linear(net: fx.GraphModule) -> nn.Linear | None:
+    """The linear layer whose output is the network's, if it ends in one."""
+    (output,) = (node for node in net.graph.nodes if node.op == "output")
+    last = output.args[0]
+    module = _module(net, last) if isinstance(last, fx.Node) else None
+    return module if isinstance(module, nn.Linear) else None
+
+
+def _name_of(net: fx.GraphModule, wanted: nn.Module) -> str:
+    return next(str(name) for name, module in net.named_modules() if module is wanted)
