@@ -32,11 +32,11 @@ class Item:
     presets: dict[str, dict[str, str]]
 
 
-def catalog(kind: str) -> list[Item]:
+def catalog(kind: str, shelves: Mapping[str, Registry[Any]] = SHELVES) -> list[Item]:
     """Everything of one kind: attacks, recipes, models or data."""
-    if kind not in SHELVES:
-        raise unknown("kind of thing", kind, SHELVES)
-    items = [_item(name, SHELVES[kind][name]) for name in SHELVES[kind].names()]
+    if kind not in shelves:
+        raise unknown("kind of thing", kind, shelves)
+    items = [_item(name, shelves[kind][name]) for name in shelves[kind].names()]
     if kind == "recipes":
         common = "Settings that every recipe takes, with --set or behind its name."
         items.append(Item("(all)", common, _written(asdict(Settings())), {}))

@@ -1,0 +1,193 @@
+"""gamagat reproduce: the paper's tables, measured."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from gamagat.cli.app import app
+from gamagat.cli.options import BATCH, DATA_DIR, DEVICE, JSON, SEED
+from gamagat.engine.evaluate import INTERRUPTED
+from gamagat.engine.ranks import Ranks
+from gamagat.engine.training.settings import parse_settings
+from gamagat.errors import ConfigError
+from gamagat.experiments.cache import Cache
+from gamagat.experiments.cells import Cell
+from gamagat.experiments.clock import Clock
+from gamagat.experiments.core import EXPERIMENTS, Network, Table, find
+from gamagat.experiments.forecast import forecast
+from gamagat.experiments.results import read_results, result_of, save_result
+from gamagat.experiments.runner import run, train_networks
+from gamagat.experiments.workshop import Workshop
+from gamagat.reports.reproduction import forecast_table, page, reasons, side_by_side
+from gamagat.reports.terminal import log, note, onlooker, show
+from gamagat.reports.training import training_listener
+
+UNFINISHED = 3  # exit code where something that was asked for is not measured
+
+
+@app.command()
+def reproduce(
+    name: Annotated[
+        str | None, typer.Argument(help="A table, such as table2 (gamagat list experiments).")
+    ] = None,
+    rows: Annotated[str | None, typer.Option(help="Only these rows: GAT,TRADES.")] = None,
+    columns: Annotated[str | None, typer.Option(help="Only these columns: FGSM,PGD-20.")] = None,
+    n: Annotated[
+        int | None, typer.Option("--n", "--images", min=1, help="Only the first N test images.")
+    ] = None,
+    option: Annotated[
+        list[str] | None, typer.Option("--set", help="A setting of every training, epochs=1; repeat it.")
+    ] = None,
+    checkpoint: Annotated[
+        list[str] | None,
+        typer.Option(help="Your network in a row: ROW=MODEL@FILE or ROW=FOLDER; all=... for every row."),
+    ] = None,
+    data_dir: DATA_DIR = None,
+    cache: Annotated[Path, typer.Option(help="Where networks and evaluations are kept.")] = Path(
+        "runs/reproduce"
+    ),
+    results: Annotated[
+        Path | None, typer.Option(help="A folder; NAME.json in it is brought up to date.")
+    ] = None,
+    markdown: Annotated[
+        Path | None, typer.Option(help="Write a page about all results in --results.")
+    ] = None,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Say what will run and for how long; run nothing.")
+    ] = False,
+    networks_only: Annotated[bool, typer.Option("--networks-only", help="Train, do not measure.")] = False,
+    max_seconds: Annotated[float | None, typer.Option(help="Stop in order after this time.")] = None,
+    seed: SEED = 0,
+    batch_size: BATCH = None,
+    device: DEVICE = "auto",
+    precision: Annotated[str, typer.Option(help="Of trainings: auto (fp16 on a GPU) or fp32.")] = "auto",
+    as_json: JSON = False,
+) -> None:
+    """Measure a table of the paper and show both side by side; the same command goes on."""
+    _check(name, results, markdown)
+    if name is None:
+        _write_page(results, markdown)
+        return
+    whole = find(name).with_networks(dict(map(_network, checkpoint or [])))
+    table = whole.only(_words(rows), _words(columns))
+    store = Cache(cache, data_dir, parse_settings(option), n, seed, precision)
+    command = _command(whole, store, checkpoint or [])
+    bars = (partial(training_listener, quiet=as_json), partial(onlooker, quiet=as_json))
+    shop = Workshop(store, device, batch_size, Clock(max_seconds), *bars, command)
+    if not as_json:
+        shop.say = log
+    if plan:
+        forecasted = forecast(table, shop)
+        content = {"seconds": forecasted.seconds, "items": [asdict(item) for item in forecasted.items]}
+        show(content, [forecast_table(forecasted)], as_json)
+        return
+    code = _train(table, shop, as_json) if networks_only else _measure(table, whole, shop, results, as_json)
+    _write_page(results, markdown)
+    if code:
+        raise typer.Exit(code)
+
+
+def _check(name: str | None, results: Path | None, markdown: Path | None) -> None:
+    """Refuse what would only fail in the end."""
+    if name is None and markdown is None:
+        known = ", ".join(EXPERIMENTS.names())
+        raise ConfigError(f"which table? Name one of {known}; or give --results DIR and --markdown FILE")
+    if markdown is not None and results is None:
+        raise ConfigError("--markdown needs --results DIR, the folder of the figures to write about")
+    if markdown is not None and not markdown.absolute().parent.is_dir():
+        raise ConfigError(
+            f"there is no folder {markdown.parent} to write {markdown.name} into; make it first"
+        )
+    if Ranks.here().count > 1:
+        words = "train with torchrun and gamagat train, then bring the network with --checkpoint"
+        raise ConfigError(f"reproduce runs as one process; {words}")
+
+
+def _train(table: Table, shop: Workshop, as_json: bool) -> int:
+    """Train all networks; the exit code."""
+    states: dict[str, str] = {}
+    failed: list[Network] = []
+
+    def told(network: Network, state: str, done: bool) -> None:
+        states[network.name] = state
+        if not done:
+            failed.append(network)
+
+    stopped = train_networks(table, shop, told)
+    lines = [Text(f"{network}: {where}") for network, where in states.items()]
+    show({"networks": states, "stopped": stopped}, lines, as_json)
+    return _say(stopped, len(failed))
+
+
+def _measure(table: Table, whole: Table, shop: Workshop, results: Path | None, as_json: bool) -> int:
+    """Fill the table, writing each figure down as soon as it is known; the exit code."""
+    cells: list[Cell] = []
+
+    def told(cell: Cell) -> None:
+        cells.append(cell)
+        if results is not None:
+            save_result(results, whole, cells)
+
+    outcome = run(table, shop, told)
+    result = result_of(table, outcome.cells)
+    left = {"stopped": outcome.stopped, "missing": len(outcome.missing)}
+    show(result.as_json() | left, [side_by_side(result), *map(Text, reasons(result.cells))], as_json)
+    return _say(outcome.stopped, len(outcome.missing))
+
+
+def _say(stopped: str | None, missing: int) -> int:
+    """A word about what is left, and the exit code."""
+    left = f"; {missing} left" if missing else ""
+    if stopped is not None:
+        note(f"stopped: {stopped}{left}; the same command goes on from here")
+        return 130 if stopped == INTERRUPTED else UNFINISHED
+    return UNFINISHED if missing else 0
+
+
+def _command(table: Table, store: Cache, checkpoints: list[str]) -> str:
+    """The command that makes these figures again: all that decides them, and nothing about this machine."""
+    words = ["gamagat", "reproduce", table.name]
+    words += ["--n", str(store.n)] if store.n is not None else []
+    for key, value in store.options.items():
+        words += ["--set", f"{key}={value}"]
+    for given in checkpoints:
+        start, _, file = given.rpartition("@")
+        words += ["--checkpoint", f"{start}@{Path(file).name}" if start else given]
+    words += ["--seed", str(store.seed)] if store.seed else []
+    return shlex.join(words + (["--precision", store.precision] if store.precision != "auto" else []))
+
+
+def _write_page(results: Path | None, markdown: Path | None) -> None:
+    """The page about all results, if one is asked for."""
+    if results is None or markdown is None:
+        return
+    words = page(read_results(results), results.name)
+    partial = markdown.with_name(f".{markdown.name}.{os.getpid()}.part")
+    try:
+        partial.write_text(words)
+        partial.replace(markdown)
+    except OSError as error:
+        raise ConfigError(f"cannot write {markdown}: {error.strerror}; give another --markdown") from None
+
+
+def _words(text: str | None) -> list[str]:
+    """What stands between commas."""
+    words = [word.strip() for word in (text or "").split(",")]
+    return [word for word in words if word]
+
+
+def _network(words: str) -> tuple[str, Network]:
+    """Read ROW=MODEL@FILE or ROW=FOLDER."""
+    row, _, spec = words.partition("=")
+    model, _, weights = spec.partition("@")
+    if not row.strip() or not model.strip():
+        raise ConfigError(f"--checkpoint takes ROW=MODEL@FILE or ROW=FOLDER, got {words!r}")
+    return row.strip(), Network("", model.strip(), weights=weights.strip() or None, given=True)

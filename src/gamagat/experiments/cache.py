@@ -1,0 +1,180 @@
+"""Where trained networks and their evaluations are kept: by what makes them, so that tables share them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from gamagat.data.core import Dataset, load_data
+from gamagat.engine.manifest import weights_hash
+from gamagat.engine.plan import plan_attack, read_threat
+from gamagat.engine.training.settings import Plan, make_plan
+from gamagat.engine.training.splits import split_data
+from gamagat.errors import ConfigError, DataError, GamagatError, ModelError
+from gamagat.experiments.core import Measure, Network
+from gamagat.models.core import check_weights, load_model
+from gamagat.models.loading.card import NAME as CARD
+from gamagat.models.loading.card import read_card
+
+GLIMPSE = 256  # images that tell one data set from another; all of them are compared before training goes on
+EVALUATED = "fgsm:as_published=true"  # what is run where only the clean accuracy is asked for
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What must be known of a data set before anything runs."""
+
+    family: str
+    preset: str | None
+    eps: Mapping[str, float]
+    shape: tuple[int, ...]
+    classes: int
+    train: int
+    test: int
+    fingerprint: str
+
+
+@dataclass(slots=True)
+class Cache:
+    """Folders for networks and evaluations below one root."""
+
+    root: Path
+    data_dir: Path | None = None
+    options: Mapping[str, str] = field(default_factory=dict)  # settings of every training
+    n: int | None = None  # the first so many test images
+    seed: int = 0  # of the evaluations
+    precision: str = "auto"
+    _facts: dict[str, Facts | GamagatError] = field(default_factory=dict)
+
+    def facts(self, data: str) -> Facts:
+        """Of one data set; one that is missing is looked for once."""
+        if data not in self._facts:
+            try:
+                self._facts[data] = _facts(data, self.data_dir)
+            except DataError as error:
+                self._facts[data] = error
+        found = self._facts[data]
+        if isinstance(found, GamagatError):
+            raise found
+        return found
+
+    def plan(self, network: Network) -> Plan:
+        """The recipe of a network with every setting."""
+        if network.recipe is None:
+            raise ConfigError(f"there is no recipe for {network.model}; bring the network yourself")
+        family = self.facts(network.data).family
+        return make_plan(network.recipe, family, network.model, **self.options)
+
+    def eps(self, network: Network, measure: Measure | None = None) -> float:
+        """The radius that a network is trained for, or measured at."""
+        norm, eps = ("linf", None) if measure is None else (measure.norm, measure.eps)
+        eps = eps or (network.eps if norm == "linf" else None)
+        return read_threat(norm, eps, dict(self.facts(network.data).eps)).eps
+
+    def home(self, network: Network) -> Path:
+        """The folder of a network."""
+        if network.given:
+            return self._given_home(network)
+        plan = self.plan(network)
+        settings = plan.written() | {
+            "recipe": plan.name,
+            "model": network.model,
+            "data": network.data,
+            "fingerprint": self.facts(network.data).fingerprint,
+            "eps": self.eps(network),
+            "seed": network.seed,
+            "precision": self.precision,
+        }
+        name = _slug(plan.name, network.model, network.data)
+        return self.root / "networks" / f"{name}-{_short(settings)}"
+
+    def _given_home(self, network: Network) -> Path:
+        model, weights = words_and_weights(network)
+        if weights is None:
+            facts = self.facts(network.data)
+            content = weights_hash(load_model(model, None, classes=facts.classes, channels=facts.shape[0]))
+        else:
+            content = hashlib.sha256(weights.read_bytes()).hexdigest()
+        name = _slug("yours", Path(model).name, network.data)
+        return self.root / "networks" / f"{name}-{_short({'model': model, 'weights': content})}"
+
+    def is_trained(self, network: Network) -> bool:
+        """Whether there is nothing left to train."""
+        return network.given or (self.home(network) / CARD).is_file()
+
+    def images(self, network: Network, measure: Measure) -> int:
+        """How many test images are used."""
+        given = [count for count in (self.n, measure.n) if count is not None]
+        return min([self.facts(network.data).test, *given])
+
+    def spelled(self, network: Network, measure: Measure) -> str:
+        """The attack with every setting."""
+        return plan_attack(measure.attack or EVALUATED, self.facts(network.data).preset).spec
+
+    def evaluation(self, network: Network, measure: Measure) -> Path:
+        """The folder of an evaluation, below its network; of a transfer, the file."""
+        settings = {
+            "attack": self.spelled(network, measure),
+            "norm": measure.norm,
+            "eps": self.eps(network, measure),
+            "n": self.images(network, measure),
+            "seed": self.seed,
+            "fingerprint": self.facts(network.data).fingerprint,
+            "source": None if measure.source is None else self.home(measure.source).name,
+        }
+        name = _slug((measure.attack or EVALUATED).partition(":")[0])
+        if measure.source is None:
+            return self.home(network) / "evaluations" / f"{name}-{_short(settings)}"
+        return self.home(network) / "evaluations" / f"transfer-{name}-{_short(settings)}.json"
+
+
+def words_and_weights(network: Network) -> tuple[str, Path | None]:
+    """The model and the file of weights of a network that the user brings."""
+    card = read_card(network.model) if network.weights is None else None
+    if card is not None:
+        return card.model, card.weights
+    if network.weights is None:
+        try:
+            check_weights(network.model)
+        except ModelError:
+            raise ConfigError(
+                f"{network.model!r} has no weights; write MODEL@FILE, or give the folder of a training"
+            ) from None
+        return network.model, None
+    weights = Path(network.weights).expanduser()
+    if not weights.is_file():
+        raise ConfigError(f"there is no file {weights}; write MODEL@FILE with weights that are there")
+    return network.model, weights
+
+
+def _facts(data: str, data_dir: Path | None) -> Facts:
+    train, test = split_data(data, "train", data_dir), load_data(data, "test", data_dir)
+    return Facts(
+        train.preset or train.name, test.preset, test.eps, test.shape, len(test.classes), len(train),
+        len(test),
+        _short({"train": _glimpse(train), "test": _glimpse(test)}),
+    )  # fmt: skip
+
+
+def _glimpse(data: Dataset) -> str:
+    """All labels and ids, and the first images: to read every photograph for a name would take too long."""
+    total = hashlib.sha256(f"{tuple(data.shape)} {len(data)}".encode())
+    total.update(data.labels.numpy().tobytes())
+    total.update(data.ids.numpy().tobytes())
+    total.update(data.read(torch.arange(min(GLIMPSE, len(data)))).numpy().tobytes())
+    return total.hexdigest()
+
+
+def _short(settings: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:8]
+
+
+def _slug(*words: str) -> str:
+    return re.sub(r"[^A-Za-z0-9.]+", "-", "-".join(words)).strip("-").lower()

@@ -1,0 +1,146 @@
+"""What a table would run, and for how long: passes through each network times the pace of this device."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from gamagat.attacks.combine import gradients, passes
+from gamagat.defenses.core import Stage, Tick
+from gamagat.engine.plan import plan_attack
+from gamagat.engine.training.probe import probes
+from gamagat.engine.training.run import METRICS
+from gamagat.engine.training.settings import Plan
+from gamagat.errors import DataError, ModelError
+from gamagat.experiments.cache import EVALUATED
+from gamagat.experiments.core import Network, Slot, Table
+from gamagat.experiments.pace import Pace, Paces
+from gamagat.experiments.runner import check, networks_of
+from gamagat.experiments.workshop import Workshop
+from gamagat.pieces.noise import Noise
+from gamagat.pieces.threat import LINF, ThreatModel
+
+THERE, MISSING = "there", "cannot be had"
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One thing to do."""
+
+    kind: str  # train or measure
+    name: str
+    state: str
+    seconds: float = 0.0
+
+
+@dataclass(slots=True)
+class Forecast:
+    """All that a table would run."""
+
+    items: list[Item] = field(default_factory=list)
+
+    @property
+    def seconds(self) -> float:
+        return sum(item.seconds for item in self.items)
+
+
+def forecast(table: Table, shop: Workshop) -> Forecast:
+    """Look at the cache, and measure the pace of each network that has something to do."""
+    check(table, shop)
+    plan, paces = Forecast(), Paces(shop)
+    for network in networks_of(table):
+        plan.items.append(_told("train", network.name, partial(_training, network, shop, paces)))
+    for slot in table.slots:
+        name = f"{slot.row}, {slot.column}"
+        plan.items.append(_told("measure", name, partial(_measuring, table, slot, shop, paces)))
+    return plan
+
+
+def _told(kind: str, name: str, look: Callable[[], tuple[str, float]]) -> Item:
+    try:
+        return Item(kind, name, *look())
+    except (DataError, ModelError) as error:
+        # Once is enough: what is measured fails for the reason that its network does.
+        return Item(kind, name, f"{MISSING}: {error}" if kind == "train" else MISSING)
+
+
+def _training(network: Network, shop: Workshop, paces: Paces) -> tuple[str, float]:
+    if network.recipe is None and not network.given:
+        return f"{MISSING}: bring it with --checkpoint", 0.0
+    if shop.cache.is_trained(network):
+        return THERE, 0.0
+    plan = shop.cache.plan(network)
+    spent = _epochs(shop, network)
+    left = plan.settings.epochs - len(spent)
+    words = f"goes on, {len(spent)} of {plan.settings.epochs} epochs done" if spent else f"{left} epochs"
+    each = sum(spent) / len(spent) if spent else _epoch_seconds(network, plan, shop, paces)
+    return words, left * each
+
+
+def _epochs(shop: Workshop, network: Network) -> list[float]:
+    """The seconds of the epochs that are done."""
+    path = shop.cache.home(network) / METRICS
+    return [json.loads(line)["seconds"] for line in path.read_text().splitlines()] if path.is_file() else []
+
+
+def _epoch_seconds(network: Network, plan: Plan, shop: Workshop, paces: Paces) -> float:
+    facts, pace = shop.cache.facts(network.data), paces.of(network, training=True)
+    count = facts.train * plan.settings.replays * training_passes(plan)
+    looks = 1 + sum(probe.steps for probe in probes(facts.family).values())
+    return (count + plan.settings.probe * looks) * (pace.forward + pace.backward)
+
+
+class _Counter(nn.Module):
+    """Counts how often images pass through it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.count = nn.Linear(4, 3), 0
+
+    def forward(self, images: Tensor) -> Tensor:
+        self.count += 1
+        logits: Tensor = self.layer(images.flatten(1))
+        return logits
+
+
+def training_passes(plan: Plan) -> float:
+    """How often an image passes through the network in one step of a recipe, forward and back."""
+    counter, turns = _Counter(), range(plan.recipe.turns)
+    x, y = torch.full((2, 1, 2, 2), 0.5), torch.zeros(2, dtype=torch.long)
+    for turn in turns:
+        memory = {"delta": torch.zeros_like(x)} if plan.recipe.carries else {}
+        noise, threat = Noise.for_images(torch.arange(2), 0), ThreatModel(LINF, 0.1)
+        plan.recipe(Stage(counter, x, y, threat, noise, Tick(turn, 1.0), memory=memory))
+    return counter.count / len(turns)
+
+
+def _measuring(table: Table, slot: Slot, shop: Workshop, paces: Paces) -> tuple[str, float]:
+    if any(network.recipe is None and not network.given for network in slot.networks):
+        return f"{MISSING}: bring it with --checkpoint", 0.0
+    if shop.known(table, slot) is not None:
+        return THERE, 0.0
+    images = shop.cache.images(slot.network, slot.measure)
+    # Images for a transfer are made on the source.
+    pace = paces.of(slot.measure.source or slot.network)
+    return f"{images} images", images * _reaching(table, slot) * _image_seconds(slot, shop, pace)
+
+
+def _image_seconds(slot: Slot, shop: Workshop, pace: Pace) -> float:
+    facts = shop.cache.facts(slot.network.data)
+    runs = [run for _, run in plan_attack(slot.measure.attack or EVALUATED, facts.preset).runs]
+    forwards, backwards = sum(map(passes, runs)), sum(gradients(run, facts.classes) for run in runs)
+    return (1 + forwards) * pace.forward + backwards * pace.backward
+
+
+def _reaching(table: Table, slot: Slot) -> float:
+    """The share of the images that go all the way: all, unless those that are fooled leave at once."""
+    attack = slot.measure.attack or EVALUATED
+    if slot.measure.what == "distance" or slot.measure.source or "as_published=true" in attack:
+        return 1.0
+    published = table.published(slot.row, slot.column)
+    return 0.5 if published is None else max(0.02, published / 100)

@@ -1,0 +1,106 @@
+"""How fast images go through a network on this device, measured in about a second."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from gamagat.engine.runtime import borrowed, choose_device
+from gamagat.engine.training.run import choose_precision
+from gamagat.errors import ModelError
+from gamagat.experiments.core import Network
+from gamagat.experiments.workshop import Workshop
+from gamagat.models.core import build_model, load_model
+
+LOOK = 0.25  # seconds that each pace is measured for
+MOST = 256  # images at a time
+
+
+class Pace(NamedTuple):
+    """Seconds that an image takes forward through a network, and back."""
+
+    forward: float
+    backward: float
+
+
+@dataclass(slots=True)
+class Paces:
+    """The pace of every network, measured once."""
+
+    shop: Workshop
+    known: dict[tuple[str, str, bool], Pace] = field(default_factory=dict)
+
+    def of(self, network: Network, training: bool = False) -> Pace:
+        key = (network.model, network.data, training)
+        if key not in self.known:
+            self.known[key] = self._measured(network, training)
+        return self.known[key]
+
+    def _measured(self, network: Network, training: bool) -> Pace:
+        facts, device = self.shop.cache.facts(network.data), choose_device(self.shop.device)
+        kind = choose_precision(self.shop.cache.precision, device).train if training else None
+        sizes = (facts.classes, facts.shape[0])
+        if network.given:
+            spec, weights = self.shop.files(network)
+            model = load_model(spec, weights, classes=sizes[0], channels=sizes[1])
+        else:
+            model = build_model(network.model, *sizes)
+        images = torch.rand(MOST, *facts.shape, device=device)
+        with borrowed(model), torch.autocast(device.type, kind, enabled=kind is not None):
+            return _pace(model.to(device), images)
+
+
+def _pace(model: nn.Module, images: Tensor) -> Pace:
+    """With as many of the images at a time as pass through in a moment."""
+
+    def forward() -> None:
+        with torch.no_grad():
+            model(images)
+
+    def both() -> None:
+        x = images.clone().requires_grad_()
+        torch.autograd.grad(model(x).sum(), x)
+
+    try:
+        images = images[: _size(model, images)]
+        ahead, whole = _seconds(forward, images), _seconds(both, images)
+    except RuntimeError as error:  # a network that does not take these images
+        raise ModelError(f"the network cannot take images of shape {tuple(images.shape)}: {error}") from None
+    return Pace(ahead, max(whole - ahead, 0.0))
+
+
+def _size(model: nn.Module, images: Tensor) -> int:
+    """A few images waste a device, many take too long to look at."""
+    size = 4
+    with torch.no_grad():
+        model(images[:size])  # the first pass is a slow one
+        while size < len(images):
+            began = perf_counter()
+            model(images[:size])
+            _wait(images)
+            if perf_counter() - began > LOOK / 20:
+                break
+            size *= 4
+    return size
+
+
+def _seconds(work: Callable[[], None], images: Tensor) -> float:
+    """Of one image, over as many turns as fit into a moment."""
+    work()
+    _wait(images)
+    began, turns = perf_counter(), 0
+    while perf_counter() - began < LOOK:
+        work()
+        _wait(images)
+        turns += 1
+    return (perf_counter() - began) / turns / len(images)
+
+
+def _wait(images: Tensor) -> None:
+    if images.device.type == "cuda":
+        torch.cuda.synchronize(images.device)

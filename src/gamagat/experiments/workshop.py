@@ -1,0 +1,170 @@
+"""Makes what a table needs: trained networks, evaluations, transfers; each once, then from the cache."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from gamagat.attacks.network import OutOfTime
+from gamagat.engine.evaluate import INTERRUPTED
+from gamagat.engine.manifest import Manifest, circumstances, write_json
+from gamagat.engine.request import EvaluationRequest, prepare
+from gamagat.engine.results import Evaluation, summarize
+from gamagat.engine.run import RESULT, read_run
+from gamagat.engine.runtime import choose_device
+from gamagat.engine.share import Share
+from gamagat.engine.training.card import write_card
+from gamagat.engine.training.checkpoint import NAME as CHECKPOINT
+from gamagat.engine.training.checkpoint import SOUND
+from gamagat.engine.training.run import SELECTED, Listener, TrainingRequest, train
+from gamagat.engine.transfer import TransferRequest, transfer
+from gamagat.engine.watch import Onlooker
+from gamagat.errors import ModelError
+from gamagat.experiments.cache import EVALUATED, Cache, words_and_weights
+from gamagat.experiments.cells import Cell, of_distances, of_share
+from gamagat.experiments.clock import Clock
+from gamagat.experiments.core import Network, Slot, Table
+
+
+@dataclass(slots=True)
+class Workshop:
+    """Everything that runs a network."""
+
+    cache: Cache
+    device: str = "auto"
+    batch_size: int | None = None
+    clock: Clock = field(default_factory=Clock)
+    # Whom trainings and attacks talk to, each only while it runs: two bars would draw over each other.
+    listening: Callable[[], AbstractContextManager[Listener]] = lambda: nullcontext(Listener())
+    looking: Callable[[], AbstractContextManager[Onlooker]] = lambda: nullcontext(Onlooker())
+    command: str = ""  # that asked for it
+    say: Callable[[str], None] = lambda words: None  # what begins
+
+    def trained(self, network: Network) -> Path:
+        """The folder of a network, trained if need be."""
+        home = self.cache.home(network)
+        if self.cache.is_trained(network):
+            return home
+        self.clock.check()
+        request = TrainingRequest(
+            str(network.recipe), network.data, network.model, home, self.cache.data_dir,
+            dict(self.cache.options), "linf", network.eps, None, network.seed, self.device,
+            self.cache.precision,
+        )  # fmt: skip
+        self.say(f"training {network.name}")
+        with self.listening() as listener:
+            trained = train(request, self.clock.watched(listener))
+        write_card(trained, {})
+        for checkpoint in (CHECKPOINT, SOUND):  # twice the network's size each, and of no more use
+            (home / checkpoint).unlink(missing_ok=True)
+        return home
+
+    def known(self, table: Table, slot: Slot) -> Cell | None:
+        """The figure of a slot, if it was measured before."""
+        if not all(self.cache.is_trained(network) for network in slot.networks):
+            return None
+        place = self.cache.evaluation(slot.network, slot.measure)
+        if slot.measure.source is not None:
+            return self._carried_cell(table, slot, place) if place.is_file() else None
+        if not (place / RESULT).is_file():
+            return None
+        result = summarize(read_run(place))
+        return None if result.unfinished else self._cell(table, slot, result, place)
+
+    def measured(self, table: Table, slot: Slot) -> Cell:
+        """The figure of a slot whose networks are trained, measured if need be."""
+        known = self.known(table, slot)
+        if known is not None:
+            return known
+        self.clock.check()
+        self.say(f"measuring {slot.row}, {slot.column}")
+        place = self.cache.evaluation(slot.network, slot.measure)
+        if slot.measure.source is not None:
+            self._carry(slot, place)
+            return self._carried_cell(table, slot, place)
+        prepared = prepare(self._request(slot, place))
+        with self.looking() as onlooker:
+            result = prepared.run(onlooker)
+        if result.stopped == INTERRUPTED:
+            raise KeyboardInterrupt
+        if result.stopped:
+            raise OutOfTime
+        return self._cell(table, slot, result, place)
+
+    def files(self, network: Network) -> tuple[str, Path | None]:
+        """The words for a network and its weights, as `gamagat evaluate` takes them."""
+        if network.given:
+            return words_and_weights(network)
+        return network.model, self.cache.home(network) / SELECTED
+
+    def _request(self, slot: Slot, place: Path) -> EvaluationRequest:
+        network, measure = slot.network, slot.measure
+        model, weights = self.files(network)
+        return EvaluationRequest(
+            model, weights, network.data, self.cache.data_dir, "test", self.cache.images(network, measure),
+            measure.norm, repr(self.cache.eps(network, measure)), (measure.attack or EVALUATED,), 1,
+            self.cache.seed, self.batch_size, self.device, place,
+            None if math.isinf(self.clock.left) else self.clock.left,
+        )  # fmt: skip
+
+    def _cell(self, table: Table, slot: Slot, result: Evaluation, place: Path) -> Cell:
+        attack = result.attacks[0]
+        manifest = Manifest.read(place)
+        about = self._about(slot, {} if manifest is None else manifest.made)
+        if slot.measure.attack is None:
+            return of_share(table, slot, result.clean, result.seconds - attack.seconds, about)
+        if slot.measure.what == "accuracy":
+            return of_share(table, slot, attack.standing, attack.seconds, about)
+        if attack.nearest is None:
+            raise ModelError(f"{slot.measure.attack} looks for no distances; measure its accuracy")
+        return of_distances(table, slot, attack.nearest.found, result.clean.count, attack.seconds, about)
+
+    def _carry(self, slot: Slot, place: Path) -> None:
+        """Make the images on the source, judge them on the network, and keep what came out."""
+        network, measure = slot.network, slot.measure
+        assert measure.source is not None
+        assert measure.attack is not None
+        source, target = self.files(measure.source), self.files(network)
+        began = monotonic()
+        request = TransferRequest(
+            source[0], (target[0],), source[1], () if target[1] is None else (target[1],), network.data,
+            self.cache.data_dir, "test", self.cache.images(network, measure), measure.norm,
+            repr(self.cache.eps(network, measure)), (measure.attack,), self.cache.seed, self.batch_size,
+            self.device,
+        )  # fmt: skip
+        with self.looking() as onlooker:
+            result = transfer(request, onlooker)
+        share = list(result.attacks[measure.attack].values())[-1]
+        place.parent.mkdir(parents=True, exist_ok=True)
+        made = circumstances(choose_device(self.device), self.batch_size or 0, 1)
+        content = {"count": share.count, "of": share.of, "seconds": monotonic() - began, "made": made}
+        write_json(place, content | {"source": self.cache.home(measure.source).name})
+
+    def _carried_cell(self, table: Table, slot: Slot, place: Path) -> Cell:
+        content = json.loads(place.read_text())
+        about = self._about(slot, content["made"]) | {"source": content["source"]}
+        return of_share(table, slot, Share(content["count"], content["of"]), content["seconds"], about)
+
+    def _about(self, slot: Slot, made: dict[str, str]) -> dict[str, Any]:
+        """All that is needed to measure it again."""
+        network, measure, cache = slot.network, slot.measure, self.cache
+        return {
+            "network": cache.home(network).name,
+            "recipe": None if network.given else cache.plan(network).spec,
+            "changed": {} if network.given else dict(cache.options),
+            "model": network.model,
+            "data": network.data,
+            "attack": None if measure.attack is None else cache.spelled(network, measure),
+            "norm": measure.norm,
+            "eps": cache.eps(network, measure),
+            "seed": cache.seed,
+            "training_seed": network.seed,
+            "command": self.command,
+            "made": made,
+        }

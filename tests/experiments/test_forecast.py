@@ -1,0 +1,100 @@
+"""What will run and for how long, said beforehand."""
+
+from contextlib import nullcontext
+
+import pytest
+
+from experiments.toy import GAT, NORMAL, shop_at, toy_table
+from gamagat.engine.training.run import Listener
+from gamagat.engine.training.settings import make_plan
+from gamagat.experiments.core import Measure, Network
+from gamagat.experiments.forecast import forecast, training_passes
+from gamagat.experiments.runner import run
+
+
+@pytest.mark.parametrize(
+    ("recipe", "passes"),
+    [
+        ("standard", 1),  # clean
+        ("fgsm-at", 2),  # one step, the view
+        ("rfgsm-at", 3),  # one step, the view, clean
+        ("free", 1),  # one pass serves both
+        ("gat", 3),  # clean, one step, the view
+        ("rmgm", 4),  # two steps, two views
+        ("pgd-at:steps=10", 11),
+        ("trades:steps=10", 13),  # the reference, ten steps, clean, the view
+        ("tr-gat:steps=10", 13),
+    ],
+)
+def test_passes_of_a_training_step(recipe, passes):
+    assert training_passes(make_plan(recipe)) == passes
+
+
+def test_before_anything_ran_everything_is_to_do(tmp_path):
+    plan = forecast(toy_table(), shop_at(tmp_path))
+    assert [(item.kind, item.name) for item in plan.items[:2]] == [
+        ("train", "standard, digits-cnn, digits"),
+        ("train", "gat, digits-cnn, digits"),
+    ]
+    assert [item.state for item in plan.items[:2]] == ["1 epochs"] * 2
+    assert [item.state for item in plan.items[2:]] == ["40 images"] * 10
+    assert all(item.seconds > 0 for item in plan.items)
+    assert plan.seconds == pytest.approx(sum(item.seconds for item in plan.items))
+    assert not list(tmp_path.iterdir())  # a plan leaves nothing
+
+
+def test_afterwards_nothing_is(filled):
+    plan = forecast(toy_table(), shop_at(filled))
+    assert {item.state for item in plan.items} == {"there"}
+    assert plan.seconds == 0
+
+
+def test_what_is_left_of_a_training_goes_by_the_epochs_that_are_done(shop):
+    def batch(number, *_):
+        if number == 1:
+            raise KeyboardInterrupt
+
+    stopping = shop(epochs="3")
+    stopping.listening = lambda: nullcontext(Listener(batch=batch))
+    table = toy_table(rows={"GAT": GAT}, columns={"Clean": Measure()})
+    run(table, stopping)
+    item = forecast(table, shop(epochs="3")).items[0]
+    assert item.state == "goes on, 1 of 3 epochs done"
+    metrics = (stopping.cache.home(GAT) / "metrics.jsonl").read_text()
+    assert item.seconds == pytest.approx(2 * float(metrics.split('"seconds": ')[1].split(",")[0]))
+
+
+def test_time_grows_with_epochs_images_and_steps(tmp_path, monkeypatch):
+    from gamagat.experiments import pace  # noqa: PLC0415
+
+    monkeypatch.setattr(pace, "_pace", lambda model, images: pace.Pace(1.0, 2.0))
+    columns = {
+        "few": Measure("pgd:steps=3,as_published=true"),
+        "many": Measure("pgd:steps=30,as_published=true"),
+    }
+    table = toy_table(rows={"Normal": NORMAL}, columns=columns)
+    train, few, many = (item.seconds for item in forecast(table, shop_at(tmp_path)).items)
+    assert few == 40 * (4 * 1 + 3 * 2)  # three steps and the clean pass, for 40 images
+    assert many == 40 * (31 * 1 + 30 * 2)
+    # 1,234 images of one pass, and 20 validation images of 1 + 1 + 10 + 7.
+    assert train == 3 * (1234 + 20 * 19)
+    longer = forecast(table, shop_at(tmp_path, epochs="4")).items[0]
+    assert longer.seconds == 4 * train
+
+
+def test_images_that_fall_leave_an_attack_that_lets_them(tmp_path, monkeypatch):
+    from gamagat.experiments import pace  # noqa: PLC0415
+
+    monkeypatch.setattr(pace, "_pace", lambda model, images: pace.Pace(1.0, 0.0))
+    table = toy_table(rows={"Normal": NORMAL}, columns={"FGSM": Measure("pgd:steps=99")})
+    seconds = forecast(table, shop_at(tmp_path)).items[-1].seconds
+    assert seconds == pytest.approx(40 * 100 * 0.1659)  # the paper leaves 16.59 %
+
+
+def test_what_cannot_be_had_is_said(tmp_path):
+    shop = shop_at(tmp_path / "cache")
+    shop.cache.data_dir = tmp_path
+    rows = {"bare": Network("digits", "digits-cnn"), "far": Network("imagenet100", "alexnet", "standard")}
+    plan = forecast(toy_table(rows=rows, columns={"Clean": Measure()}), shop)
+    assert [item.state.partition(":")[0] for item in plan.items] == ["cannot be had"] * 4
+    assert plan.seconds == 0

@@ -1,0 +1,157 @@
+"""gamagat reproduce, as people and machines use it."""
+
+import json
+import sys
+
+import pytest
+
+from experiments.toy import GAT, NORMAL, QUICK, shop_at
+from gamagat import cli
+from gamagat.models.core import BUNDLED
+
+SETTINGS = [word for key, value in QUICK.items() for word in ("--set", f"{key}={value}")]
+WORDS = ["reproduce", "toy", "--device", "cpu", "--n", "40", *SETTINGS]
+
+
+@pytest.fixture
+def command(monkeypatch, capsys, registered):
+    """Run the command in this process: exit code, standard output, standard error."""
+
+    def call(*words: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["gamagat", *map(str, words)])
+        try:
+            cli.main()
+            code = 0
+        except SystemExit as stop:
+            code = stop.code or 0
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return call
+
+
+def test_paper_and_ours_stand_side_by_side(command, filled):
+    code, out, err = command(*WORDS, "--cache", filled, "--rows", "gat", "--columns", "Clean,FGSM")
+    assert code == 0
+    assert err == ""
+    for words in ("paper", "ours", "95 % interval", "GAT", "Clean", "FGSM", "99.37", "97.11", " to ", "40"):
+        assert words in out
+    assert "Normal" not in out
+    assert "PGD-40" not in out
+
+
+def test_json_is_one_object_and_nothing_else(command, filled):
+    code, out, err = command(*WORDS, "--cache", filled, "--rows", "GAT", "--json")
+    result = json.loads(out)
+    assert (code, err) == (0, "")
+    assert (result["experiment"], result["stopped"], result["missing"]) == ("toy", None, 0)
+    cell = result["cells"][1]
+    assert (cell["row"], cell["column"], cell["status"], cell["n"]) == ("GAT", "FGSM", "measured", 40)
+    assert cell["interval"][0] <= cell["ours"] <= cell["interval"][1]
+    assert cell["command"] == "gamagat reproduce toy --n 40 --set epochs=1 --set probe=20"
+    assert cell["changed"] == QUICK
+
+
+def test_the_plan_says_what_is_missing_and_runs_nothing(command, tmp_path):
+    code, out, _ = command(*WORDS, "--cache", tmp_path / "cache", "--plan", "--json")
+    plan = json.loads(out)
+    assert code == 0
+    assert [item["kind"] for item in plan["items"]] == ["train"] * 2 + ["measure"] * 10
+    assert plan["seconds"] > 0
+    assert not (tmp_path / "cache").exists()
+    code, out, _ = command(*WORDS, "--cache", tmp_path / "cache", "--plan", "--rows", "GAT")
+    assert "gat, digits-cnn, digits" in out
+    assert "1 epochs" in out
+
+
+def test_time_that_is_over_is_told_with_what_is_left_and_the_same_command_goes_on(command, tmp_path):
+    words = [*WORDS, "--cache", tmp_path / "cache", "--columns", "Clean", "--results", tmp_path / "results"]
+    code, out, err = command(*words, "--max-seconds", "0.001")
+    assert code == 3
+    assert "not run" in out
+    assert "the time that was given is over; 2 left; the same command goes on" in err
+    code, out, err = command(*words)
+    assert code == 0
+    assert "not run" not in out
+    assert [line for line in err.splitlines() if "ing " in line] == [
+        "training standard, digits-cnn, digits", "measuring Normal, Clean",
+        "training gat, digits-cnn, digits", "measuring GAT, Clean",
+    ]  # fmt: skip
+    code, _, _ = command(*words, "--max-seconds", "0.001", "--set", "batch=32")  # other networks, no time
+    assert code == 3
+    cells = json.loads((tmp_path / "results" / "toy.json").read_text())["cells"]
+    assert [cell["status"] for cell in cells if cell["column"] == "Clean"] == ["measured"] * 2
+
+
+def test_networks_only(command, filled):
+    code, out, _ = command(*WORDS, "--cache", filled, "--networks-only", "--json")
+    homes = {network.name: str(shop_at(filled).cache.home(network)) for network in (NORMAL, GAT)}
+    assert code == 0
+    assert json.loads(out) == {"networks": homes, "stopped": None}
+
+
+def test_a_page_is_made_of_the_results(command, filled, tmp_path):
+    words = [*WORDS, "--cache", filled, "--results", tmp_path / "results", "--markdown", tmp_path / "a.md"]
+    assert command(*words)[0] == 0
+    assert command("reproduce", "--results", tmp_path / "results", "--markdown", tmp_path / "b.md")[0] == 0
+    text = (tmp_path / "b.md").read_text()
+    assert text == (tmp_path / "a.md").read_text()
+    assert "10 of 10 figures are measured" in text
+    assert str(tmp_path) not in text  # nothing about this machine's folders
+
+
+def test_a_network_of_ones_own(command, tmp_path):
+    mine = f"GAT=digits-cnn@{BUNDLED / 'digits-cnn.safetensors'}"
+    words = [
+        *WORDS,
+        "--cache",
+        tmp_path,
+        "--rows",
+        "GAT",
+        "--columns",
+        "Clean",
+        "--checkpoint",
+        mine,
+        "--json",
+    ]
+    code, out, _ = command(*words)
+    (cell,) = json.loads(out)["cells"]
+    assert code == 0
+    assert cell["recipe"] is None
+    assert cell["ours"] > 90
+    assert cell["command"].endswith("--checkpoint GAT=digits-cnn@digits-cnn.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["reproduce", "tabel2"], "unknown experiment 'tabel2'; did you mean 'table2'?"),
+        (["reproduce"], "which table? Name one of"),
+        (["reproduce", "--markdown", "x.md"], "--markdown needs --results DIR"),
+        ([*WORDS, "--markdown", "x.md"], "--markdown needs --results DIR"),  # before hours of work
+        ([*WORDS, "--markdown", "no/x.md", "--results", "r"], "there is no folder no to write x.md into"),
+        (["reproduce", "--markdown", "x.md", "--results", "nowhere"], "there are no results in nowhere"),
+        ([*WORDS, "--rows", "GTA"], "unknown row of toy 'GTA'"),
+        ([*WORDS, "--columns", "PDG-40"], "unknown column of toy 'PDG-40'; did you mean 'PGD-40'?"),
+        ([*WORDS, "--set", "epoch=1"], "unknown option of recipe 'standard' 'epoch'"),
+        ([*WORDS, "--set", "epochs"], "--set takes key=value"),
+        ([*WORDS, "--checkpoint", "GAT"], "--checkpoint takes ROW=MODEL@FILE or ROW=FOLDER, got 'GAT'"),
+        ([*WORDS, "--checkpoint", "GAT=digits-cnn@no.pt"], "there is no file no.pt"),
+        ([*WORDS, "--max-seconds", "0"], "the time must be positive"),
+        (["reproduce", "toy", "--n", "0"], "Invalid value for '--n'"),
+    ],
+)
+def test_mistakes_are_one_sentence_and_code_2(command, tmp_path, monkeypatch, words, message):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = command(*words)
+    assert (code, out) == (2, "")
+    assert message in " ".join(err.split())
+    assert "Traceback" not in err
+    assert not (tmp_path / "runs").exists()
+
+
+def test_experiments_are_listed(command):
+    code, out, _ = command("list", "experiments")
+    assert code == 0
+    assert "table2" in out
+    assert "Ten defences on CIFAR-10" in out

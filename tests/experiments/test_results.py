@@ -1,0 +1,133 @@
+"""Results on disk and on the page."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from experiments.toy import toy_table
+from gamagat.errors import RunError
+from gamagat.experiments.cells import MEASURED, Cell
+from gamagat.experiments.results import merged, read_result, read_results, result_of, save_result
+from gamagat.reports.reproduction import page, spoken
+
+MADE = {"date": "2026-01-02T03:04:05+00:00", "device": "a GPU", "torch": "9.9", "gamagat": "0.0"}
+ABOUT = {"network": "gat-1", "recipe": "gat:epochs=50", "changed": {}, "model": "m", "made": MADE, "seed": 4}
+GOOD = Cell(
+    "GAT", "FGSM", 97.11, "%", MEASURED, 96.9, (96.5, 97.2), 10000, 1.5, "", ABOUT | {"command": "do it"}
+)
+EMPTY = Cell("GAT", "FGSM", 97.11, reason="the time that was given is over")
+
+
+def test_a_cell_survives_its_file():
+    assert Cell.from_json(json.loads(json.dumps(GOOD.as_json()))) == GOOD
+    assert Cell.from_json(json.loads(json.dumps(EMPTY.as_json()))) == EMPTY
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "kept"),
+    [
+        (GOOD, EMPTY, "old"),  # measured stays
+        (EMPTY, GOOD, "new"),
+        (GOOD, replace(GOOD, ours=96.8), "new"),  # the later of equals
+        (GOOD, replace(GOOD, n=40), "old"),  # more images
+        (replace(GOOD, n=40), GOOD, "new"),
+        (GOOD, replace(GOOD, about=ABOUT | {"changed": {"epochs": "1"}}), "old"),  # a shortened training
+        (replace(GOOD, n=40), replace(GOOD, about=ABOUT | {"changed": {"epochs": "1"}}), "old"),
+        (replace(GOOD, about=ABOUT | {"changed": {"epochs": "1"}}), GOOD, "new"),
+    ],
+)
+def test_of_two_cells_the_better_is_kept(old, new, kept):
+    assert merged([old], [new]) == [old if kept == "old" else new]
+
+
+def test_rows_of_earlier_runs_stay_in_the_file(tmp_path):
+    table = toy_table()
+    save_result(tmp_path, table, [GOOD])
+    other = replace(GOOD, row="Normal", ours=10.0)
+    save_result(tmp_path, table, [EMPTY, other])
+    content = json.loads((tmp_path / "toy.json").read_text())
+    cells = {(cell["row"], cell["column"]): cell for cell in content["cells"]}
+    assert len(cells) == len(table.slots)
+    assert cells["GAT", "FGSM"]["ours"] == 96.9
+    assert cells["GAT", "FGSM"]["interval"] == [96.5, 97.2]
+    assert cells["Normal", "FGSM"]["ours"] == 10.0
+    assert cells["Normal", "Clean"]["status"] == "not run"
+    assert cells["Normal", "Clean"]["ours"] is None
+    assert "NeurIPS 2020" in content["paper"]
+    assert [path.name for path in tmp_path.iterdir()] == ["toy.json"]  # nothing half-written beside it
+    for key in ("command", "seed", "made", "n", "seconds", "paper"):
+        assert key in cells["GAT", "FGSM"]
+
+
+def test_a_file_that_holds_no_results_is_refused_and_left_alone(tmp_path):
+    (tmp_path / "toy.json").write_text('{"mine": 1}')
+    with pytest.raises(RunError, match=r"toy.json holds no results.*move it away"):
+        save_result(tmp_path, toy_table(), [GOOD])
+    assert (tmp_path / "toy.json").read_text() == '{"mine": 1}'
+
+
+def test_results_come_in_the_order_of_the_paper(tmp_path):
+    for name in ("stability", "tableS10", "tableS2", "table2", "tableS9", "table1"):
+        save_result(tmp_path, toy_table(name), [])
+    names = [result.name for result in read_results(tmp_path)]
+    assert names == ["table1", "table2", "tableS2", "tableS9", "tableS10", "stability"]
+
+
+def test_a_folder_without_results_is_refused(tmp_path):
+    with pytest.raises(RunError, match="there are no results in"):
+        read_results(tmp_path)
+
+
+def page_of(*cells, **notes):
+    return page([result_of(toy_table(notes=notes), cells)])
+
+
+def test_the_page_has_both_figures_and_never_a_guess():
+    words = page_of(GOOD)
+    assert "97.11 / **96.90** (96.50 to 97.20)" in words
+    assert "16.59 / not run" in words
+    assert "1 of 10 figures are measured" in words
+    assert "`do it`: 2026-01-02, a GPU, torch 9.9, gamagat 0.0, seed 4." in words
+    assert "Images: 10,000." in words
+
+
+@pytest.mark.parametrize(
+    ("ours", "interval", "sentence"),
+    [
+        (96.9, (96.5, 97.2), None),
+        (95.0, (94.5, 95.5), "GAT, FGSM: ours, 95.00, is 2.11 points below the paper's 97.11."),
+        (99.0, (98.8, 99.2), "GAT, FGSM: ours, 99.00, is 1.89 points above the paper's 97.11."),
+        (97.0, (96.9, 97.11), None),  # the end of the interval is inside
+    ],
+)
+def test_a_difference_larger_than_the_interval_has_a_sentence(ours, interval, sentence):
+    words = page_of(replace(GOOD, ours=ours, interval=interval))
+    assert (sentence in words) if sentence else ("the paper's 97.11" not in words)
+
+
+def test_known_reasons_stand_with_the_difference():
+    apart = replace(GOOD, ours=90.0, interval=(89.0, 91.0), about=ABOUT | {"changed": {"epochs": "1"}})
+    words = page_of(apart, FGSM="Columns have reasons.", GAT="Rows, too.", Normal="Not this one.")
+    line = next(line for line in words.splitlines() if "ours, 90.00" in line)
+    assert line.endswith(
+        "Trained with epochs=1 in place of the recipe's own setting. Rows, too. Columns have reasons."
+    )
+    assert "Not this one" not in words
+
+
+def test_a_network_of_the_users_is_called_so():
+    words = page_of(replace(GOOD, about=ABOUT | {"recipe": None, "model": "small-cnn"}))
+    assert "GAT: not trained here; small-cnn, kept as gat-1." in words
+
+
+def test_read_back_it_is_the_same(tmp_path):
+    path = save_result(tmp_path, toy_table(notes={"GAT": "why"}), [GOOD])
+    assert read_result(path) == result_of(toy_table(notes={"GAT": "why"}), [GOOD])
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(3.04, "3.0 s"), (89, "89.0 s"), (90, "1.5 min"), (7200, "2.0 h")]
+)
+def test_times_are_readable(seconds, words):
+    assert spoken(seconds) == words

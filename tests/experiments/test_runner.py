@@ -1,0 +1,313 @@
+"""Filling a table: trained once, measured once, and never lost."""
+
+import json
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from experiments.toy import COLUMNS, GAT, NORMAL, shop_at, toy_table
+from gamagat.attacks.network import OutOfTime
+from gamagat.data.core import load_data
+from gamagat.engine.evaluate import INTERRUPTED, TIME_OVER
+from gamagat.engine.request import EvaluationRequest, prepare
+from gamagat.engine.training.run import Listener
+from gamagat.errors import ConfigError
+from gamagat.experiments import workshop
+from gamagat.experiments.clock import Clock
+from gamagat.experiments.core import Derived, Measure, Network, grid
+from gamagat.experiments.runner import run, train_networks
+from gamagat.models.core import BUNDLED, load_model
+
+
+@pytest.fixture
+def no_training(monkeypatch):
+    """Whoever trains now fails the test."""
+    monkeypatch.setattr(workshop, "train", lambda *_: pytest.fail("it trains again"))
+
+
+def cell_of(outcome, row, column):
+    return next(cell for cell in outcome.cells if (cell.row, cell.column) == (row, column))
+
+
+def by_place(outcome):
+    return {(cell.row, cell.column): (cell.ours, cell.interval, cell.n) for cell in outcome.cells}
+
+
+def test_every_place_is_filled_with_what_the_network_does(filled, no_training):
+    outcome = run(toy_table(), shop_at(filled))
+    assert outcome.stopped is None
+    assert [cell.status for cell in outcome.cells] == ["measured"] * 10
+    home = shop_at(filled).cache.home(GAT)
+    data = load_data("digits").head(40)
+    x, y = data.batch(torch.arange(40))
+    model = load_model("digits-cnn", home / "model.safetensors").eval()
+    with torch.no_grad():
+        right = int((model(x).argmax(1) == y).sum())
+    clean = cell_of(outcome, "GAT", "Clean")
+    assert clean.ours == pytest.approx(100 * right / 40)
+    assert (clean.n, clean.paper) == (40, 99.37)
+    assert clean.interval[0] < clean.ours < clean.interval[1] or clean.ours in (0.0, 100.0)
+
+
+def test_an_attack_is_the_one_that_evaluate_makes_of_the_folder(filled):
+    cell = cell_of(run(toy_table(), shop_at(filled)), "GAT", "PGD-40")
+    request = EvaluationRequest(
+        str(shop_at(filled).cache.home(GAT)), n=40, attacks=("pgd:steps=3,as_published=true",), device="cpu"
+    )
+    assert cell.ours == prepare(request).run().standing.percent
+    assert cell.about["attack"] == "pgd:steps=3,rate=0.25,as_published=true,restarts=1"
+    assert cell.about["eps"] == 0.2
+    assert cell.about["made"]["device"] == "cpu"
+    assert cell.about["recipe"].startswith("gat:")
+    assert cell.about["command"] == "toy"
+
+
+def test_a_distance_is_the_mean_over_images_that_are_right_and_fall(filled):
+    cell = cell_of(run(toy_table(), shop_at(filled)), "GAT", "CW mean L2")
+    request = EvaluationRequest(
+        str(shop_at(filled).cache.home(GAT)),
+        n=40,
+        norm="l2",
+        eps="0.5",
+        attacks=("ddn:steps=5",),
+        device="cpu",
+    )
+    nearest = prepare(request).run().attacks[0].nearest
+    assert nearest is not None
+    assert cell.ours == pytest.approx(nearest.mean)
+    half = 1.96 * np.std(nearest.found, ddof=1) / len(nearest.found) ** 0.5
+    assert cell.interval == pytest.approx((nearest.mean - half, nearest.mean + half), rel=1e-3)
+    assert (cell.n, cell.unit) == (len(nearest.found), "L2")
+
+
+def test_images_of_a_source_that_is_the_network_itself_fool_it_as_its_own_do(filled):
+    """Transfer to oneself is the white-box attack."""
+    outcome = run(toy_table(), shop_at(filled))
+    itself = cell_of(outcome, "Normal", "transfer")
+    assert itself.ours == cell_of(outcome, "Normal", "FGSM").ours
+    assert itself.about["source"] == itself.about["network"]
+
+
+def test_a_second_run_trains_and_attacks_nothing(filled, no_training, monkeypatch):
+    before = run(toy_table(), shop_at(filled))
+    monkeypatch.setattr(workshop, "prepare", lambda *_: pytest.fail("it attacks again"))
+    monkeypatch.setattr(workshop, "transfer", lambda *_: pytest.fail("it transfers again"))
+    after = run(toy_table(), shop_at(filled))
+    assert by_place(after) == by_place(before)
+
+
+def test_two_tables_share_networks_and_evaluations(filled, no_training):
+    other = toy_table("other", {"the same by another name": GAT})
+    outcome = run(other, shop_at(filled))
+    assert (
+        by_place(outcome)["the same by another name", "FGSM"]
+        == by_place(run(toy_table(), shop_at(filled)))["GAT", "FGSM"]
+    )
+    assert len(list((filled / "networks").iterdir())) == 2
+
+
+@pytest.mark.parametrize(
+    ("network", "options"),
+    [
+        (replace(GAT, seed=1), {}),
+        (replace(GAT, eps="0.1"), {}),
+        (replace(GAT, recipe="gat:weight=3"), {}),
+        (replace(GAT, model="digits-cnn:normalize=half"), {}),
+        (NORMAL, {}),
+        (GAT, {"epochs": "2"}),
+    ],
+)
+def test_what_makes_another_network_makes_another_folder(tmp_path, network, options):
+    usual = shop_at(tmp_path).cache.home(GAT)
+    other = shop_at(tmp_path, **options).cache.home(network)
+    assert other != usual
+    assert usual.parent == other.parent == tmp_path / "networks"
+    assert usual.name.startswith("gat-digits-cnn-digits-")
+
+
+def test_the_same_network_in_other_words_has_the_same_folder(tmp_path):
+    cache = shop_at(tmp_path).cache
+    said = replace(GAT, recipe="gat:weight=10,epochs=7", eps="1/5")  # --set says one epoch
+    assert cache.home(said) == cache.home(GAT)
+
+
+def interrupted_at(epoch):
+    def batch(number, *_):
+        if number == epoch:
+            raise KeyboardInterrupt
+
+    return Listener(batch=batch)
+
+
+def test_an_interrupted_training_goes_on_and_ends_as_if_nothing_had_been(shop, tmp_path):
+    table = toy_table(rows={"GAT": GAT}, columns={"Clean": COLUMNS["Clean"], "FGSM": COLUMNS["FGSM"]})
+    first = shop(epochs="2")
+    first.listening = lambda: nullcontext(interrupted_at(1))
+    outcome = run(table, first)
+    assert outcome.stopped == INTERRUPTED
+    assert [(cell.status, cell.reason) for cell in outcome.cells] == [("not run", INTERRUPTED)] * 2
+    epochs = set()
+    second = shop(epochs="2")
+    second.listening = lambda: nullcontext(Listener(batch=lambda number, *_: epochs.add(number)))
+    ended = run(table, second)
+    assert epochs == {1}
+    whole = run(table, shop_at(tmp_path / "other", epochs="2"))
+    assert by_place(ended) == by_place(whole)
+    files = [
+        s.cache.home(GAT) / "model.safetensors" for s in (second, shop_at(tmp_path / "other", epochs="2"))
+    ]
+    assert files[0].read_bytes() == files[1].read_bytes()
+
+
+def test_when_the_time_is_over_what_is_known_is_told_and_the_rest_is_left(filled):
+    table = toy_table(rows={"Normal": NORMAL, "new": replace(GAT, seed=9), "GAT": GAT})
+    outcome = run(table, shop_at(filled, 1e-9))
+    assert outcome.stopped == TIME_OVER
+    told = {row: {cell.status for cell in outcome.cells if cell.row == row} for row in table.rows}
+    assert told == {"Normal": {"measured"}, "new": {"not run"}, "GAT": {"measured"}}
+    assert {cell.reason for cell in outcome.missing} == {TIME_OVER}
+
+
+def test_an_epoch_that_the_time_does_not_suffice_for_is_not_begun():
+    heard = []
+    listener = Clock(3600.0).watched(Listener(batch=lambda *words: heard.append(words)))
+    listener.batch(0, 3, 1, 10)
+    listener.epoch({"seconds": 1e6}, None)
+    with pytest.raises(OutOfTime):
+        listener.batch(1, 3, 1, 10)
+    listener.batch(1, 3, 2, 10)  # once begun, an epoch has all the time there is
+    assert heard == [(0, 3, 1, 10), (1, 3, 2, 10)]
+
+
+@pytest.mark.parametrize("seconds", [0.0, -1.0, float("nan")])
+def test_no_time_at_all_is_refused(seconds):
+    with pytest.raises(ConfigError, match="the time must be positive"):
+        Clock(seconds)
+
+
+def test_an_interrupted_attack_is_told_as_such(filled, monkeypatch, tmp_path):
+    slow = Measure("pgd:steps=4")
+    table = toy_table(rows={"GAT": GAT}, columns={"slow": slow})
+    shop = shop_at(filled)
+    monkeypatch.setattr("gamagat.engine.work.Work.entry", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    outcome = run(table, shop)
+    assert outcome.stopped == INTERRUPTED
+    monkeypatch.undo()
+    assert run(table, shop_at(filled)).missing == []
+
+
+def test_what_cannot_be_had_is_said_and_the_rest_is_measured(filled, tmp_path):
+    missing = Network("imagenet100", "resnet18-imagenet", "standard")
+    table = toy_table(
+        rows={"far": missing, "GAT": GAT}, columns={"Clean": COLUMNS["Clean"], "FGSM": COLUMNS["FGSM"]}
+    )
+    shop = shop_at(filled)
+    shop.cache.data_dir = tmp_path
+    outcome = run(table, shop)
+    assert outcome.stopped is None
+    assert [cell.row for cell in outcome.missing] == ["far", "far"]
+    assert "ImageNet cannot be downloaded freely" in outcome.missing[0].reason
+
+
+def test_a_network_without_a_recipe_is_the_users_to_bring(tmp_path, no_training):
+    bare = Network("digits", "digits-cnn")
+    table = toy_table(rows={"public": bare}, columns={"Clean": Measure()})
+    outcome = run(table, shop_at(tmp_path))
+    assert outcome.cells[0].reason == "bring the network: --checkpoint 'public=digits-cnn@FILE'"
+    weights = BUNDLED / "digits-cnn.safetensors"
+    given = Network("", "digits-cnn", weights=str(weights), given=True)
+    brought = run(table.with_networks({"PUBLIC": given}), shop_at(tmp_path))
+    assert brought.cells[0].ours > 90
+    assert brought.cells[0].about["network"].startswith("yours-digits-cnn-digits-")
+    assert brought.cells[0].about["recipe"] is None
+
+
+def test_a_callable_that_brings_its_own_weights_can_be_brought(tmp_path, monkeypatch):
+    code = (
+        "from torch import manual_seed, nn\n\ndef build():\n    manual_seed({})\n"
+        "    return nn.Sequential(nn.Flatten(), nn.Linear(64, 10))\n"
+    )
+    homes = set()
+    for seed in (0, 1):
+        (tmp_path / f"own{seed}.py").write_text(code.format(seed))
+        monkeypatch.syspath_prepend(tmp_path)
+        given = Network("digits", f"own{seed}:build", given=True)
+        homes.add(shop_at(tmp_path).cache.home(given).name.rpartition("-")[2])
+    assert len(homes) == 2
+
+
+def test_a_folder_with_a_card_can_be_brought(filled, tmp_path):
+    folder = shop_at(filled).cache.home(GAT)
+    table = toy_table(rows={"public": Network("digits", "small-cnn")}, columns={"FGSM": COLUMNS["FGSM"]})
+    brought = table.with_networks({"all": Network("", str(folder), given=True)})
+    own = cell_of(run(toy_table(), shop_at(filled)), "GAT", "FGSM")
+    assert run(brought, shop_at(tmp_path)).cells[0].ours == own.ours
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (Network("", "m-lenet", given=True), "'m-lenet' has no weights; write MODEL@FILE"),
+        (Network("", "no-such-net", given=True), "unknown model 'no-such-net'"),
+        (Network("", "digits-cnn", weights="nowhere.pt", given=True), "there is no file nowhere.pt"),
+    ],
+)
+def test_a_network_that_is_not_there_is_refused_before_anything_runs(tmp_path, no_training, given, message):
+    with pytest.raises(ConfigError, match=message):
+        run(toy_table().with_networks({"GAT": given}), shop_at(tmp_path))
+
+
+def test_a_row_of_several_networks_takes_none(filled):
+    table = toy_table()
+    mixed = replace(table, slots=(*table.slots, replace(table.slots[0], row="GAT", column="more")))
+    with pytest.raises(ConfigError, match="row 'GAT' of toy needs several networks"):
+        mixed.with_networks({"GAT": Network("", "digits-cnn", weights="x", given=True)})
+
+
+def test_bad_settings_of_trainings_are_refused_before_anything_runs(tmp_path, no_training):
+    with pytest.raises(ConfigError, match="unknown option of recipe 'standard' 'weight'"):
+        run(toy_table(), shop_at(tmp_path, weight="3"))
+
+
+def test_only_networks(shop, filled):
+    told = {}
+    rows = {"GAT": GAT, "Normal": NORMAL, "bare": Network("digits", "digits-cnn")}
+    table = toy_table(rows=rows, columns={"Clean": Measure()})
+    done = []
+
+    def hear(network, where, ready):
+        told[network] = where
+        done.append(ready)
+
+    stopped = train_networks(table, shop(), hear)
+    assert stopped is None
+    assert done == [True, True, False]
+    assert told.pop(rows["bare"]) == "bring it with --checkpoint"
+    assert set(told) == {NORMAL, GAT}
+    for where in told.values():
+        assert not list(Path(where).glob("*checkpoint*"))  # a finished training goes nowhere
+        assert Path(where, "metrics.jsonl").is_file()
+        assert json.loads(Path(where, "card.json").read_text())["data"] == "digits"
+
+
+def test_mean_and_deviation_over_seeds(filled):
+    """Two runs of known accuracies; the deviation is the population's, the mean's interval is Student's."""
+    rows = {"run 1": GAT, "run 2": NORMAL}
+    derived = tuple(Derived(how, "FGSM", tuple(rows), how) for how in ("mean", "std"))
+    table = toy_table(rows=rows, columns={"FGSM": COLUMNS["FGSM"]}, derived=derived)
+    outcome = run(table, shop_at(filled))
+    a, b, mean, std = (cell.ours for cell in outcome.cells)
+    assert mean == pytest.approx((a + b) / 2)
+    assert std == pytest.approx(abs(a - b) / 2)
+    half = (
+        12.7062 * abs(a - b) / 2
+    )  # the quantile for one degree of freedom times |a - b| / sqrt(2) / sqrt(2)
+    assert outcome.cells[2].interval == pytest.approx((mean - half, mean + half), rel=1e-4)
+    part = table.only(["mean"])
+    assert [slot.row for slot in part.slots] == ["run 1", "run 2"]
+    cut = replace(table, slots=grid({"run 1": GAT}, {"FGSM": COLUMNS["FGSM"]}))
+    assert run(cut, shop_at(filled)).cells[-1].reason == "1 of 2 runs are missing"
