@@ -40,7 +40,7 @@ def test_the_table_shows_all_that_was_asked_and_used(command):
     assert code == 0
     for words in ("clean", "gama-pgd:steps=3", "fgsm", "worst case", "95 % interval", "forwards", "seconds"):
         assert words in out
-    assert "linf, eps usual = 0.2" in out
+    assert "linf, eps 0.2 (usual for the data)" in out
     assert "seed 5" in out
     assert "gama-pgd:steps=3,weight=50,fade=0.25,rate=2,drops=0.6+0.85,factor=0.1,as_published=false" in out
     assert "after each run" in out
@@ -99,8 +99,9 @@ def test_list_shows_a_line_for_everything(command, kind):
         ([*QUICK, "--device", "meta"], "is not to be had here"),
         ([*QUICK, "--batch-size", "99999999999999999999"], "batch size must be at least 1"),
         ([*QUICK, "--n", "abc"], "'--n'"),
+        ([*QUICK, "--n", "abc"], ". See: gamagat evaluate --help"),
         ([*QUICK, "--no-such-option"], "--no-such-option"),
-        (["evaluate"], "Missing argument"),
+        (["evaluate"], "Missing argument 'model'. See: gamagat evaluate --help"),
         (["evalute"], "evalute"),
     ],
 )
@@ -189,6 +190,46 @@ def test_python_dash_m_is_the_command():
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     assert json.loads(done.stdout)["n"] == 20
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("eps", "words"), [("8/255", "eps 8/255 = 0.0313725"), ("0.3", "eps 0.3"), ("1/10", "eps 1/10 = 0.1")]
+)
+def test_a_radius_is_told_twice_only_if_it_was_written_as_a_fraction(command, eps, words):
+    out = command(*QUICK, "--eps", eps)[1]
+    assert f"linf, {words}" in [line.strip().removeprefix("threat").strip() for line in out.splitlines()]
+
+
+@pytest.mark.parametrize("what", ["gamagat.cli.app", "gamagat.cli.evaluate"])
+def test_an_interruption_while_modules_are_imported_is_one_line(tmp_path, what):
+    # The module is found by a finder that behaves as if Ctrl-C were pressed at that moment.
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys\n"
+        "class Interrupting:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        f"        if name == {what!r}:\n"
+        "            raise KeyboardInterrupt\n"
+        "import gamagat\n"
+        "sys.meta_path.insert(0, Interrupting())\n"
+        "from gamagat.cli import main\n"
+        "main()\n"
+    )
+    done = subprocess.run([sys.executable, script, "list"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr == "note: stopped: it was interrupted\n"
+
+
+def test_the_runs_that_are_missing_are_named(command, tmp_path):
+    words = ["--attack", "autoattack:steps=5,queries=20", "--out", tmp_path / "run", "--max-seconds", "0"]
+    code, out, _ = command("evaluate", "digits-cnn", "--n", "5", *words)
+    assert code == 3
+    assert (
+        "unfinished: 0 of 5 images are through with every run shown; still to do: autoattack>apgd-ce" in out
+    )
+    assert "autoattack>apgd-t (9 runs)" in " ".join(out.split())
+    assert "autoattack>square" in out
+    assert "unfinished: 0 of 5 images" in command("verify", tmp_path / "run")[1]
 
 
 def test_the_version_is_told(command):

@@ -73,7 +73,7 @@ def test_a_sound_network_is_exit_code_zero_and_every_check_is_shown(command):
     shown = " ".join(out.split())
     for check in CHECKS:
         assert check.name in shown
-    for words in ("linf, eps usual = 0.2", "seen", "limit", "meaning", "not checked",
+    for words in ("linf, eps 0.2 (usual for the data)", "seen", "limit", "meaning", "not checked",
                   "no source network was given. Give a network", "30 images are few",
                   "sound: no check found a sign of gradient masking; clean accuracy"):  # fmt: skip
         assert words in shown
@@ -99,7 +99,7 @@ def test_json_is_one_object_and_nothing_else(command, folder):
         "not_checked",
     ]  # fmt: skip
     assert found["verdict"] == "sound"
-    assert found["threat"] == "linf, eps 0.1 = 0.1"
+    assert found["threat"] == "linf, eps 0.1"
     assert found["run"].startswith("seed 3, batch 16, cpu")
     assert [check["name"] for check in found["checks"]] == [check.name for check in CHECKS]
     for check in found["checks"]:
@@ -115,7 +115,7 @@ def test_the_folder_of_a_training_is_diagnosed_on_its_data_in_another_norm(comma
     found = json.loads(out)
     assert err == ""
     assert found["data"].startswith("digits, 30 images")
-    assert found["threat"] == "l2, eps usual = 0.5"
+    assert found["threat"] == "l2, eps 0.5 (usual for the data)"
 
 
 def test_help_tells_the_exit_codes(command):
@@ -155,6 +155,14 @@ def test_several_processes_are_refused(command, monkeypatch):
     code, _, err = command("diagnose", "digits-cnn", *QUICK)
     assert code == 2
     assert "a diagnosis runs in one process" in err
+
+
+def test_where_the_diagnosis_is_kept_is_told(command, tmp_path):
+    _, out, _ = command("diagnose", "digits-cnn", "--n", "20", "--quick", "--out", "kept")
+    assert "kept/diagnosis.json: the report of a run in kept shows it" in out
+    code, _, err = command("report", "kept")
+    assert (code, err) == (2, "error: kept holds a diagnosis but no run; add one with: gamagat evaluate "
+                              "MODEL --out kept\n")  # fmt: skip
 
 
 def test_the_diagnosis_goes_into_the_run_folder(command, tmp_path):

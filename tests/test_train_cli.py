@@ -79,8 +79,9 @@ def test_json_is_one_object_and_nothing_else(command, tmp_path):
     assert err == ""
     assert card == json.loads((out_folder / "card.json").read_text())
     assert list(card) == [
-        "format", "model", "weights", "sha256", "recipe", "data", "norm", "eps", "seed", "selected_epoch",
-        "epochs", "validation", "figures", "seconds", "made",
+        "format", "model", "weights", "file_sha256", "weights_sha256", "recipe", "data", "norm", "eps",
+        "seed", "selected_by", "selection", "selected_epoch", "epochs", "validation", "figures", "seconds",
+        "made",
     ]  # fmt: skip
     assert (card["model"], card["data"], card["eps"], card["seed"]) == ("digits-cnn", "digits", 0.2, 3)
     assert card["recipe"].startswith("gat:weight=10,")
@@ -92,7 +93,12 @@ def test_json_is_one_object_and_nothing_else(command, tmp_path):
         "pgd:steps=20",
         "gama-pgd",
     }
-    assert card["sha256"] == hashlib.sha256((out_folder / "model.safetensors").read_bytes()).hexdigest()
+    content = (out_folder / "model.safetensors").read_bytes()
+    assert card["file_sha256"] == hashlib.sha256(content).hexdigest()
+    # The hash of the tensors is the one that a run on this network has.
+    manifest = json.loads((out_folder / "evaluation-selected-5" / "manifest.json").read_text())
+    assert card["weights_sha256"] == manifest["weights_sha256"] != card["file_sha256"]
+    assert (card["selected_by"], card["selection"]) == ("selection", "IFGSM-7")
     # The same command again finds everything done and says the same.
     again = json.loads(command(*words, "--test-images", "5", "--seed", "3")[1])
     assert {**again, "made": card["made"]} == card
@@ -119,7 +125,17 @@ TRAIN = ["train", "gat", "--device", "cpu", "--n", "20", "--test-images", "0"]
         ([*TRAIN, "--set", "epochs"], "--set takes key=value, got 'epochs'"),
         ([*TRAIN, "--set", "epochz=3"], "did you mean 'epochs'?"),
         ([*TRAIN, "--set", "model=resnet18"], "unknown option of recipe 'gat' 'model'"),
-        ([*TRAIN, "--set", "rate=fast"], "gat:rate must be a number"),
+        ([*TRAIN, "--set", "rate=fast"], "gat:rate must be a number, at least 1e-12, got 'fast'"),
+        ([*TRAIN, "--set", "epochs=abc"], "gat:epochs must be a whole number from 1 to 1,000,000, got 'abc'"),
+        ([*TRAIN, "--set", "epochs=2.5"], "from 1 to 1,000,000, got '2.5'; such as --set epochs=100"),
+        ([*TRAIN, "--set", "cycle=round"], "unknown value of gat:cycle 'round'; known: stepped, triangle"),
+        (
+            [*TRAIN, "--set", "drops=a+b"],
+            "each a number from 0 to 1, got 'a+b'; such as --set drops=0.71+0.86",
+        ),
+        ([*TRAIN, "--set", "alternate=x"], "gat:alternate must be true or false, got 'x'"),
+        ([*TRAIN, "--set", "weight=x"], "gat:weight must be a number, got 'x'; such as --set weight=10"),
+        ([*TRAIN, "--set", "drops=0.5+2"], "drops must lie between 0 and 1, got 2"),
         ([*TRAIN, "--set", "epochs=0"], "epochs must lie between 1"),
         ([*TRAIN, "--model", "digits-cn"], "did you mean 'digits-cnn'?"),
         ([*TRAIN, "--model", "m-lenet"], "cannot take images of shape (16, 1, 8, 8)"),
@@ -348,11 +364,14 @@ def test_the_readme_tells_what_the_card_tells(folder):
     assert "`gamagat evaluate DIR`" in page
     assert "linf up to eps 0.07" in page
     assert f"`{card['recipe']}`" in page
-    assert card["sha256"] in page
-    assert f"selected: epoch {card['selected_epoch']} (from 0) of 2, seed 0" in page
+    assert f"sha256 of the file model.safetensors: {card['file_sha256']}" in page
+    assert f"weights_sha256 in the manifest of a run: {card['weights_sha256']}" in page
+    assert f"selected: epoch {card['selected_epoch'] + 1} of 2, by its accuracy on validation images" in page
+    assert "validation images, under IFGSM-7; seed 0" in page
     assert "| epoch | images | clean | fgsm | ifgsm | pgd:steps=20 | gama-pgd |" in page
     for which, figures in card["figures"].items():
-        assert f"| {which} | " + " | ".join(f"{value:g}" for value in figures.values()) + " |" in page
+        accuracies = [f"{value:.2f}" for name, value in figures.items() if name != "images"]
+        assert f"| {which} | " + " | ".join([str(figures["images"]), *accuracies]) + " |" in page
 
 
 def test_the_demo_tells_the_whole_story(command, monkeypatch, tmp_path):

@@ -20,6 +20,21 @@ from gamagat.errors import ConfigError, DataError
 Tree = Callable[..., Path]
 
 
+def test_the_first_images_are_of_all_classes_and_keep_their_ids(tmp_path: Path, tree: Tree) -> None:
+    tree(tmp_path, *(f"{name}/{number}.png" for name in ("ant", "bee", "cat") for number in range(4)))
+    tree(tmp_path, *(f"bee/more{number}.png" for number in range(9)))
+    data = load_data(f"folder:{tmp_path}")
+    assert sorted(data.head(3).labels.tolist()) == [0, 1, 2]
+    assert data.head(7).labels.bincount().tolist() == [3, 2, 2]
+    assert data.head(20).labels.bincount().tolist() == [4, 12, 4]  # where others have run out, one goes on
+    before = dict(zip(data.ids.tolist(), data.labels.tolist(), strict=True))
+    shutil.rmtree(tmp_path / "ant")
+    tree(tmp_path, "zoo/first.png")
+    after = load_data(f"folder:{tmp_path}")
+    old = [id_ for id_, label in zip(after.ids.tolist(), after.labels.tolist(), strict=True) if label < 2]
+    assert {id_ for id_, label in before.items() if label > 0} == set(old)
+
+
 def test_classes_are_numbered_by_name_and_images_are_the_files(tmp_path: Path, tree: Tree) -> None:
     tree(tmp_path, "dog/b.png", "cat/a.bmp", "cat/c.PPM", "dog/a.webp")
     data = load_data(f"folder:{tmp_path}")

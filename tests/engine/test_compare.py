@@ -11,6 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from rich.console import Console, RenderableType
 from scipy.stats import binom
+from small_run import small_run
 
 import gamagat
 from gamagat.engine.budget import at_budget, budget_curve, curve, spec_for_budget
@@ -24,14 +25,18 @@ from gamagat.errors import ConfigError, RunError
 from gamagat.pieces.noise import Noise
 from gamagat.pieces.threat import LINF, ThreatModel
 from gamagat.reports.comparison import (
+    SharedPlan,
     budget_table,
     comparison_lines,
     comparison_tables,
     cost_table,
+    in_order,
     paired_table,
+    shared_plan,
 )
 from helpers import images_like, seeded, tiny_network
 
+SAME = SharedPlan(("pgd",), ("pgd",), ("pgd",), True)
 Row = tuple[int, int, int]  # fooled, forwards, backwards
 counts = st.integers(0, 60)
 
@@ -469,7 +474,7 @@ def test_the_paired_table_adds_up(weak, strong):
 
 
 def test_the_tables_of_accuracies_fit_eighty_columns(weak, strong):
-    texts = [printed(table) for table in comparison_tables(compare_runs(weak, strong))]
+    texts = [printed(table) for table in comparison_tables(compare_runs(weak, strong), SAME)]
     assert [text.splitlines()[0].strip() for text in texts] == ["worst case, 6 images", "pgd, 6 images"]
     assert "…" not in "".join(texts)
     assert max(len(line) for text in texts for line in text.splitlines()) <= 80
@@ -480,12 +485,52 @@ def test_the_tables_of_accuracies_fit_eighty_columns(weak, strong):
 
 
 def test_the_lines_say_who_is_who_and_what_it_means(weak, strong):
-    lines = comparison_lines(compare_runs(weak, strong))
+    lines = comparison_lines(compare_runs(weak, strong), SAME)
     assert [line[:3] for line in lines[:2]] == ["A: ", "B: "]
     assert "A - B = +50.00 points on 6 images" in lines[2]
     assert "p = 0.25: the two are not told apart" in lines[3]
     assert "note: eps was" in lines[5]
-    assert "equally many" in comparison_lines(compare_runs(weak, weak))[3]
+    assert "equally many" in comparison_lines(compare_runs(weak, weak), shared_plan(weak, weak))[3]
+
+
+def test_worst_cases_of_different_attacks_are_not_compared_and_come_last(tmp_path):
+    small_run(tmp_path / "one", specs=("fgsm", "pgd:steps=3", "ifgsm"))
+    small_run(tmp_path / "two", specs=("fgsm", "pgd:steps=3", "gama-pgd:steps=3"), seed=1)
+    a, b = read_run(tmp_path / "one"), read_run(tmp_path / "two")
+    result, plan = compare_runs(a, b), shared_plan(a, b)
+    assert not plan.same
+    lines = comparison_lines(result, plan)
+    assert lines[2] == (
+        "the worst cases are of different attacks (A: fgsm, pgd:steps=3, ifgsm; "
+        "B: fgsm, pgd:steps=3, gama-pgd:steps=3) and not comparable"
+    )
+    assert [line.partition(": ")[0] for line in lines if "McNemar" in line] == ["fgsm", "pgd:steps=3"]
+    names = [name for name, _ in in_order(result, plan)]
+    assert names == ["fgsm", "pgd:steps=3", "worst case (different attacks)"]
+    titles = [str(table.title) for table in comparison_tables(result, plan)]
+    assert titles == [f"{name}, 60 images" for name in names]
+
+
+def test_an_attack_of_one_name_with_other_settings_is_not_the_same(tmp_path):
+    for name, times in (("one", 1), ("two", 2)):
+        small_run(tmp_path / name, specs=(f"pgd:steps=3,restarts={times}",))
+        manifest = tmp_path / name / "manifest.json"  # as --restarts would have written it
+        manifest.write_text(
+            manifest.read_text().replace(f'"name": "pgd:steps=3,restarts={times}"', '"name": "pgd"')
+        )
+    a, b = read_run(tmp_path / "one"), read_run(tmp_path / "two")
+    result, plan = compare_runs(a, b), shared_plan(a, b)
+    assert [name for name, _ in in_order(result, plan)] == [
+        "pgd (other settings)",
+        "worst case (different attacks)",
+    ]
+    assert "no attack with the same settings is finished in both" in comparison_lines(result, plan)[3]
+
+
+def test_attacks_that_are_the_same_but_for_their_order_and_names_are_the_same(tmp_path):
+    small_run(tmp_path / "one", specs=("fgsm", "pgd:steps=3"))
+    small_run(tmp_path / "two", specs=("pgd:steps=3,restarts=1", "fgsm"))
+    assert shared_plan(read_run(tmp_path / "one"), read_run(tmp_path / "two")).same
 
 
 def test_tables_of_cost_show_every_attack_with_its_interval(twice, strong):

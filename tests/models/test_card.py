@@ -29,6 +29,13 @@ def test_a_card_tells_the_network_and_its_weights(folder):
     assert (card.get("eps"), card.get("nothing")) == (0.3, None)
 
 
+@pytest.mark.parametrize("hashes", [{"sha256": "00"}, {"file_sha256": "00", "weights_sha256": "11"}])
+def test_cards_with_the_hashes_of_any_version_are_read(folder, hashes):
+    (folder / NAME).write_text(json.dumps(CARD | hashes))
+    assert read_card(str(folder)).model == "digits-cnn"
+    assert load_model(str(folder)).fc2.out_features == 10
+
+
 def test_the_folder_is_loaded_like_a_model(folder):
     ours, theirs = load_model(str(folder)).state_dict(), load_model("digits-cnn").state_dict()
     assert all(torch.equal(ours[key], theirs[key]) for key in theirs)

@@ -11,7 +11,7 @@ from gamagat import evaluate
 from gamagat.data.core import load_data
 from gamagat.engine.training.settings import Settings
 from gamagat.models.core import load_model
-from gamagat.reports import training
+from gamagat.reports import terminal, training
 from gamagat.reports.training import epoch_line, final_table, training_listener
 
 ROW = {
@@ -29,6 +29,31 @@ def test_a_line_tells_the_epoch_from_one_its_losses_and_its_accuracies():
         "epoch 5/30  loss 1.500 ce 1.250 drift 0.250  "
         "val: clean 91.0 fgsm 60.0 pgd-10 50.0 selection 55.0  1.3 s, 1234 images/s"
     )
+    assert "pgd-10 50.0 ifgsm-7 55.0  1.3 s" in epoch_line(ROW, Settings(epochs=30), "ifgsm-7")
+
+
+def test_in_a_log_there_is_a_line_of_an_epoch_now_and_then_and_of_a_long_epoch_its_batches(
+    monkeypatch, capsys
+):
+    now = [0.0]
+    monkeypatch.setattr(terminal, "monotonic", lambda: now[0])
+    with training_listener() as listener:
+        for epoch in range(4):  # of 12 seconds each
+            now[0] += 12
+            listener.batch(epoch, 30, 3, 3)
+            listener.epoch(ROW | {"epoch": epoch}, Settings(epochs=30))
+        assert [line[:10] for line in capsys.readouterr().err.splitlines()] == ["epoch 3/30"]
+        for done in range(10):  # a long one
+            now[0] += 13
+            listener.batch(4, 30, done, 10)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.splitlines() == ["epoch 5/30: 3 of 10 batches", "epoch 5/30: 8 of 10 batches"]
+    with training_listener(quiet=True) as listener:
+        now[0] += 1000
+        listener.batch(4, 30, 1, 10)
+        listener.epoch(ROW, Settings(epochs=30))
+    assert capsys.readouterr() == ("", "")
 
 
 def test_where_nobody_looks_only_what_is_unusual_is_said(capsys):

@@ -27,7 +27,6 @@ from gamagat.cli.options import (
 )  # fmt: skip
 from gamagat.engine.compare import compare_runs
 from gamagat.engine.request import EvaluationRequest, run_at_budget
-from gamagat.engine.run import read_run
 from gamagat.engine.verify import verify_folder
 from gamagat.errors import ConfigError
 from gamagat.reports.comparison import (
@@ -37,7 +36,9 @@ from gamagat.reports.comparison import (
     comparison_tables,
     cost_table,
     paired_table,
+    shared_plan,
 )
+from gamagat.reports.folders import check_run, run_in
 from gamagat.reports.terminal import onlooker, show
 from gamagat.reports.verification import verification_lines
 
@@ -68,15 +69,17 @@ def compare(
             runs[0], weights, data, data_dir, split, n, norm, eps, attacks_of(attack), seed=seed,
             batch_size=batch_size, device=device, out=out,
         )  # fmt: skip
-        with onlooker() as watching:
+        with onlooker(quiet=as_json) as watching:
             run = run_at_budget(request, budget, watching)
         show(budget_json(run, budget), [budget_table(run, budget), cost_table(run)], as_json)
         return
     if len(runs) != 2:
         raise ConfigError(f"compare takes two run folders, got {len(runs)}: {' '.join(runs)}")
-    result = compare_runs(*(read_run(Path(folder)) for folder in runs))
-    lines = [Text(line) for line in comparison_lines(result)]
-    show(result.as_json(), [paired_table(result), *comparison_tables(result), *lines], as_json)
+    a, b = (run_in(Path(folder)) for folder in runs)
+    result, plan = compare_runs(a, b), shared_plan(a, b)
+    lines = [Text(line) for line in comparison_lines(result, plan)]
+    paired = [paired_table(result)] if plan.same else []
+    show(result.as_json(), [*paired, *comparison_tables(result, plan), *lines], as_json)
 
 
 @app.command()
@@ -88,6 +91,7 @@ def verify(
     as_json: JSON = False,
 ) -> None:
     """Make every claim of a run again; exit code 1 if one does not hold."""
+    check_run(run)
     found = verify_folder(run, weights, data_dir, device)
     show(found.as_json(), [Text(line) for line in verification_lines(run, found)], as_json)
     if not found.sound:

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from gamagat.cli.app import app
 from gamagat.cli.options import DEVICE, JSON, OUT
-from gamagat.engine.training.card import figures_of
+from gamagat.engine.training.card import figures_of, selection_attack
 from gamagat.engine.training.demo import demo as run_demo
 from gamagat.reports.terminal import onlooker, show
 from gamagat.reports.training import final_table, training_listener
@@ -24,7 +24,8 @@ LESSON = (
 def demo(out: OUT = None, device: DEVICE = "auto", as_json: JSON = False) -> None:
     """Train a small network on the built-in digits without and with adversaries, and attack both."""
     folder = tempfile.TemporaryDirectory(prefix="gamagat-")
-    with folder as name, training_listener() as listener, onlooker() as watching:
+    listening = training_listener(as_json, selection_attack("digits").lower())
+    with folder as name, listening as listener, onlooker(as_json) as watching:
         results = run_demo(out or Path(name), listener, watching, device)
     figures = {recipe: figures_of(result) for recipe, result in results.items()}
     table = final_table(results, "accuracy % on digits, linf 0.2", "training")

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
 from gamagat.cli.app import app
 from gamagat.cli.options import (
@@ -27,7 +28,7 @@ from gamagat.engine.masking.diagnose import diagnose as run_diagnosis
 from gamagat.engine.masking.result import Verdict
 from gamagat.engine.request import EvaluationRequest
 from gamagat.reports.diagnosis import diagnosis_view
-from gamagat.reports.page.diagnosis import NAME as DIAGNOSIS
+from gamagat.reports.folders import DIAGNOSIS
 from gamagat.reports.terminal import onlooker, show
 
 # 2 is for bad input, 3 for an evaluation whose time was over, in every command.
@@ -76,11 +77,12 @@ def diagnose(
         device=device,
         force=force,
     )
-    with onlooker() as watching:
+    with onlooker(quiet=as_json) as watching:
         found = run_diagnosis(DiagnosisRequest(evaluation, source, source_weights, quick), watching)
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
         write_json(out / DIAGNOSIS, found.as_json())
-    show(found.as_json(), [diagnosis_view(found)], as_json)
+    kept = [] if out is None else [Text(f"{out / DIAGNOSIS}: the report of a run in {out} shows it")]
+    show(found.as_json(), [diagnosis_view(found), *kept], as_json)
     if code := EXIT[found.verdict]:
         raise typer.Exit(code)

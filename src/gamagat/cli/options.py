@@ -21,7 +21,12 @@ DATA = Annotated[
 ]
 DATA_DIR = Annotated[Path | None, typer.Option(help="Where data lies; else GAMAGAT_DATA.")]
 COUNT = Annotated[
-    int | None, typer.Option("--n", "--images", help="Only the first N images (under torchrun: --images).")
+    int | None,
+    typer.Option(
+        "--n",
+        "--images",
+        help="Only the first N images, of a folder each class in turn (under torchrun: --images).",
+    ),
 ]
 SPLIT = Annotated[str, typer.Option(help="Which part of the data.")]
 NORM = Annotated[str, typer.Option(help="linf or l2.")]

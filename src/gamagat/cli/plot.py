@@ -69,7 +69,7 @@ def plot(
         "", weights, data, data_dir, split, n, norm, eps, tuple(attack or ()), seed=seed,
         batch_size=batch_size, device=device, out=keep,
     )  # fmt: skip
-    with onlooker() as watching:
+    with onlooker(quiet=as_json) as watching:
         picture = draw(Subject(tuple(sources or ()), request, watching))
     files = [] if as_json and out is None else save(picture, out)
     numbers = picture.as_json() | {"files": [str(file) for file in files]}

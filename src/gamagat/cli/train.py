@@ -13,7 +13,7 @@ from rich.text import Text
 from gamagat.cli.app import app
 from gamagat.cli.options import DATA, DATA_DIR, DEVICE, EPS, JSON, NORM, SEED
 from gamagat.engine.ranks import Ranks
-from gamagat.engine.training.card import measure, write_card
+from gamagat.engine.training.card import FAMILIES, measure, selection_attack, write_card
 from gamagat.engine.training.probe import OnCollapse
 from gamagat.engine.training.run import TrainingRequest, usual_model
 from gamagat.engine.training.run import train as run_training
@@ -69,7 +69,8 @@ def train(
         precision, on_collapse, tensorboard, compile_, preset,
     )  # fmt: skip
     try:
-        with training_listener() as listener:
+        selection = selection_attack(preset or FAMILIES.get(data)).lower()
+        with training_listener(as_json, selection) as listener:
             trained = run_training(request, listener)
     except KeyboardInterrupt:
         note("stopped: it was interrupted; the same command goes on after the last finished epoch")
@@ -79,7 +80,7 @@ def train(
     os.environ.pop("WORLD_SIZE", None)  # the others go home; what follows is for this process alone
     figures = {}
     if test_images != 0:
-        with onlooker() as watching:
+        with onlooker(quiet=as_json) as watching:
             figures = measure(trained, test_images, watching)
     card = write_card(trained, figures)
     views = [final_table(figures, f"{model} after {trained.plan.name} on {request.data}")] if figures else []

@@ -66,6 +66,6 @@ def transfer(
         batch_size,
         device,
     )
-    with onlooker() as watching:
+    with onlooker(quiet=as_json) as watching:
         result = run_transfer(request, watching)
     show(result.as_json(), [transfer_table(result)], as_json)

@@ -14,9 +14,10 @@ from gamagat.errors import ConfigError, DataError
 def folder(source: str, split: str = "test") -> Dataset:
     """folder:PATH, a sub-folder of images for each class, in PATH/<split> or in PATH itself.
 
-    Classes are numbered in the order of their names. Images of one size stay as they are; otherwise the
-    shorter side becomes 256 and the middle 224x224 is kept. All are grey if each is. An id depends on
-    `<split>/class/file` (on `class/file` if PATH has no split), never on PATH.
+    Classes are numbered in the order of their names. They take turns, an image each, so that the first N
+    images (--n N) are of all classes as far as N goes; within a class files go by name. Images of one size
+    stay as they are; otherwise the shorter side becomes 256 and the middle 224x224 is kept. All are grey if
+    each is. An id depends on `<split>/class/file` (on `class/file` if PATH has no split), never on PATH.
     """
     path = located(source)
     if not path.is_dir():

@@ -80,13 +80,16 @@ class Evaluation:
     n: int = 0  # images in all; the shares are of those that are through
     stopped: str | None = None  # why it ended early
     unfinished: bool = False
+    missing: tuple[str, ...] = ()  # the runs that are not through with every image
 
     def as_json(self) -> dict[str, Any]:
         """The object that `gamagat evaluate --json` prints; accuracies in percent.
 
-        Of an unfinished run, `n` is the number of images that are through, and `unfinished` says so.
+        Of an unfinished run, `n` is the number of images that are through with the runs that count, and
+        `unfinished_runs` names those that are not through with all.
         """
-        left = {"unfinished": f"{self.standing.of} of {self.n} images"} if self.unfinished else {}
+        images = f"{self.standing.of} of {self.n} images"
+        left = {"unfinished": images, "unfinished_runs": list(self.missing)} if self.unfinished else {}
         return {
             "model": self.model,
             "data": self.data,
@@ -107,7 +110,7 @@ def summarize(run: Run) -> Evaluation:
     manifest, known = run.manifest, run.fooled(CLEAN) != NOT_RUN
     through = {attack["name"]: known_runs(run, attack["runs"]) for attack in manifest.attacks}
     done = [name for runs in through.values() for name in runs]
-    unfinished = len(done) < len(manifest.entries()) or int(run.settled(done).sum()) < manifest.n
+    missing = tuple(name for name in manifest.entries() if int(run.settled([name]).sum()) < manifest.n)
     return Evaluation(
         model=manifest.model,
         data=manifest.data,
@@ -118,7 +121,8 @@ def summarize(run: Run) -> Evaluation:
         attacks=tuple(_attack_result(run, attack) for attack in manifest.attacks),
         seconds=sum(done.seconds for done in run.finished),
         n=manifest.n,
-        unfinished=unfinished,
+        unfinished=bool(missing),
+        missing=missing,
     )
 
 

@@ -1,7 +1,10 @@
 """Two runs side by side, and accuracy against cost, in the terminal."""
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
+from rich.markup import escape
 from rich.table import Table
 
 from gamagat.engine.budget import Cost, at_budget, curve
@@ -10,6 +13,37 @@ from gamagat.engine.run import Run
 from gamagat.engine.share import Share
 
 COSTS = {"backwards": "gradient evaluations", "passes": "passes through the network"}
+
+
+@dataclass(frozen=True, slots=True)
+class SharedPlan:
+    """Which attacks two runs have in common, with every setting the same."""
+
+    a: tuple[str, ...]
+    b: tuple[str, ...]
+    shared: tuple[str, ...]  # by name
+    same: bool  # whether the worst cases are of the same attacks, whatever they were called
+
+
+def shared_plan(a: Run, b: Run) -> SharedPlan:
+    """Compare the attacks of two runs by their names and all their settings."""
+    ours, theirs = ({item["name"]: item["spec"] for item in run.manifest.attacks} for run in (a, b))
+    shared = tuple(name for name, spec in ours.items() if theirs.get(name) == spec)
+    return SharedPlan(tuple(ours), tuple(theirs), shared, set(ours.values()) == set(theirs.values()))
+
+
+def in_order(result: Comparison, plan: SharedPlan) -> list[tuple[str, Pair]]:
+    """All pairs under their names, the one to look at first in front.
+
+    Worst cases of different attacks say nothing about the runs: they come last, and are called so.
+    """
+    if plan.same:
+        return [(pair.name, pair) for pair in (result.worst, *result.attacks)]
+    shared = [(pair.name, pair) for pair in result.attacks if pair.name in plan.shared]
+    others = [
+        (f"{pair.name} (other settings)", pair) for pair in result.attacks if pair.name not in plan.shared
+    ]
+    return [*shared, *others, (f"{result.worst.name} (different attacks)", result.worst)]
 
 
 def paired_table(result: Comparison) -> Table:
@@ -25,24 +59,39 @@ def paired_table(result: Comparison) -> Table:
     return table
 
 
-def comparison_tables(result: Comparison) -> list[Table]:
-    """A table for the worst case, then one for each attack that both runs have."""
-    return [_pair_table(pair) for pair in (result.worst, *result.attacks)]
+def comparison_tables(result: Comparison, plan: SharedPlan) -> list[Table]:
+    """A table for the worst case and one for each attack that both runs have."""
+    return [_pair_table(name, pair) for name, pair in in_order(result, plan)]
 
 
-def comparison_lines(result: Comparison) -> list[str]:
+def comparison_lines(result: Comparison, plan: SharedPlan) -> list[str]:
     """Which folder is which, what the figures say, and what else is not the same."""
-    pair = result.worst
+    said = _difference(result.worst) if plan.same else _attack_by_attack(result, plan)
+    notes = (f"note: {clause}" for clause in result.notes)
+    return [f"A: {result.a}", f"B: {result.b}", *said, *notes]
+
+
+def _difference(pair: Pair) -> Iterator[str]:
     low, high = pair.ci95
-    return [
-        f"A: {result.a}",
-        f"B: {result.b}",
+    yield (
         f"A - B = {pair.points:+.2f} points on {pair.images} images, "
-        f"95 % interval {low:+.2f} to {high:+.2f} (Tango's score interval)",
-        f"exact McNemar p = {pair.p_value:.3g}: {_verdict(pair)}",
-        *_doubt(pair),
-        *(f"note: {clause}" for clause in result.notes),
-    ]
+        f"95 % interval {low:+.2f} to {high:+.2f} (Tango's score interval)"
+    )
+    yield f"exact McNemar p = {pair.p_value:.3g}: {_verdict(pair)}"
+    yield from _doubt(pair)
+
+
+def _attack_by_attack(result: Comparison, plan: SharedPlan) -> Iterator[str]:
+    """The attacks that both runs have; of the worst cases only why they are not compared."""
+    yield (
+        f"the worst cases are of different attacks (A: {', '.join(plan.a)}; B: {', '.join(plan.b)}) "
+        "and not comparable"
+    )
+    shared = [pair for pair in result.attacks if pair.name in plan.shared]
+    if not shared:
+        yield "no attack with the same settings is finished in both; evaluate both with the same --attack"
+    for pair in shared:
+        yield from (f"{pair.name}: {line}" for line in _difference(pair))
 
 
 def budget_table(run: Run, budget: int, cost: Cost = "backwards") -> Table:
@@ -67,9 +116,9 @@ def _counts(table: Table, name: str, stands: int, falls: int) -> None:
     table.add_row(name, str(stands), str(falls), str(stands + falls))
 
 
-def _pair_table(pair: Pair) -> Table:
+def _pair_table(name: str, pair: Pair) -> Table:
     """Accuracies with Wilson's intervals, their difference with Tango's."""
-    table = Table(title=f"{pair.name}, {pair.images} images", title_justify="left")
+    table = Table(title=escape(f"{name}, {pair.images} images"), title_justify="left")
     table.add_column("run")
     for heading in ("accuracy %", "95 % interval", "alone", "McNemar p", "images needed"):
         table.add_column(heading, justify="right", no_wrap=True)

@@ -15,6 +15,8 @@ VERDICTS = {
     Verdict.SUSPICIOUS: ("bold yellow", "some numbers are not to be trusted before what warns is cleared up"),
     Verdict.MASKED: ("bold red", "gradients mislead attacks, and accuracies under them are not robustness"),
 }
+# The level of the checks that brought a verdict about.
+DECISIVE = {Verdict.MASKED: Level.MASKED, Verdict.SUSPICIOUS: Level.WARNS}
 
 
 def diagnosis_view(found: Diagnosis) -> RenderableType:
@@ -36,15 +38,11 @@ def diagnosis_view(found: Diagnosis) -> RenderableType:
 def verdict_line(found: Diagnosis) -> Text:
     """The verdict, what it means and by which checks."""
     colour, words = VERDICTS[found.verdict]
-    named = [name for name, result in found.results.items() if result.level is _decisive(found.verdict)]
+    decisive = DECISIVE.get(found.verdict)
+    named = [name for name, result in found.results.items() if result.level is decisive]
     by = f" ({', '.join(named)})" if named else ""
     left = f"clean accuracy {found.clean_accuracy:.1f} %, after all attacks {found.robust_accuracy:.1f} %"
     return Text.assemble((found.verdict.value, colour), f": {words}{by}; {left}")
-
-
-def _decisive(verdict: Verdict) -> Level | None:
-    """The level of the checks that brought the verdict about."""
-    return {Verdict.MASKED: Level.MASKED, Verdict.SUSPICIOUS: Level.WARNS}.get(verdict)
 
 
 def _rows(name: str, result: Result) -> Iterator[tuple[Text, Text]]:

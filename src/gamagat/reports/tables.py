@@ -7,6 +7,7 @@ from rich.table import Table
 
 from gamagat.engine.results import AttackResult, Evaluation, Member
 from gamagat.engine.share import Share
+from gamagat.reports.unfinished import unfinished_words
 
 
 def evaluation_table(result: Evaluation) -> Table:
@@ -26,9 +27,7 @@ def evaluation_table(result: Evaluation) -> Table:
         for member in attack.members:
             table.add_row(*_member_row(member), style="dim")
     if result.unfinished:
-        table.caption = (
-            f"unfinished: {result.standing.of} of {result.n} images are through with every run shown"
-        )
+        table.caption = escape(f"unfinished: {unfinished_words(result)}")
         table.caption_justify = "left"
     table.add_section()
     table.add_row("worst case", *_accuracy(result.standing), "", "", f"{result.seconds:.1f}", style="bold")

@@ -2,8 +2,9 @@
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from time import monotonic
 from typing import Any
 
 from rich.console import Console, RenderableType
@@ -11,6 +12,8 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from gamagat.engine.watch import Onlooker
+
+EVERY = 30.0  # seconds between plain lines of progress, where there is no terminal
 
 
 def console() -> Console:
@@ -41,9 +44,57 @@ def _line(what: str, words: str) -> None:
     Console(stderr=True, soft_wrap=True).print(f"{what} {escape(words)}", highlight=False)
 
 
+class Pulse:
+    """Lets a line through now and then, the first after a while: a short run has nothing to log."""
+
+    def __init__(self, every: float | None = None) -> None:
+        self._every = EVERY if every is None else every
+        self.rest()
+
+    def rest(self) -> None:
+        """Something has been said: wait for the whole time again."""
+        self._next = monotonic() + self._every
+
+    def beats(self) -> bool:
+        """Whether it is time for a line."""
+        if monotonic() < self._next:
+            return False
+        self.rest()
+        return True
+
+
+def log(words: str) -> None:
+    """A plain line on standard error, for a file that somebody follows."""
+    print(words, file=sys.stderr, flush=True)
+
+
 @contextmanager
-def onlooker() -> Iterator[Onlooker]:
-    """A bar for each run on the terminal; only words when nobody looks."""
+def onlooker(quiet: bool = False) -> Iterator[Onlooker]:
+    """A bar for each run on the terminal; in a log a plain line now and then, none if `quiet`."""
+    if not sys.stderr.isatty():
+        yield Onlooker(say=note) if quiet else Onlooker(_logged(), note)
+        return
+    with _bars() as watching:
+        yield watching
+
+
+def _logged() -> Callable[[str, float, int], None]:
+    """Progress in plain lines, with the speed since the run began."""
+    pulse, began = Pulse(), monotonic()
+
+    def progress(what: str, done: float, total: int) -> None:
+        nonlocal began
+        if done == 0:
+            began = monotonic()
+        if pulse.beats():
+            speed = f", {done / (monotonic() - began):.3g} images/s" if done else ""
+            log(f"{what}: {done:.0f} of {total} images{speed}")
+
+    return progress
+
+
+@contextmanager
+def _bars() -> Iterator[Onlooker]:
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -51,9 +102,7 @@ def onlooker() -> Iterator[Onlooker]:
         TextColumn("{task.fields[rate]}"),
         TimeRemainingColumn(),
     )
-    with Progress(
-        *columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()
-    ) as bars:
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
         task = bars.add_task("", rate="")
 
         def progress(what: str, done: float, total: int) -> None:

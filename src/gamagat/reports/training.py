@@ -15,15 +15,20 @@ from rich.table import Table
 from gamagat.engine.results import Evaluation
 from gamagat.engine.training.run import Listener
 from gamagat.engine.training.settings import Settings
-from gamagat.reports.terminal import note
+from gamagat.reports.terminal import EVERY, Pulse, log, note
 
 
-def epoch_line(row: Mapping[str, Any], settings: Settings) -> str:
-    """What happened in one epoch."""
+def epoch_line(row: Mapping[str, Any], settings: Settings, selection: str = "selection") -> str:
+    """What happened in one epoch; `selection` is what the attack that may select it is called."""
     losses = " ".join(
         f"{name} {value:.3f}" for name, value in row["train"].items() if not name.endswith("accuracy")
     )
-    val = " ".join(f"{name} {value:.1f}" for name, value in row["val"].items() if not name.endswith("loss"))
+    names = {"selection": selection}
+    val = " ".join(
+        f"{names.get(name, name)} {value:.1f}"
+        for name, value in row["val"].items()
+        if not name.endswith("loss")
+    )
     return (
         f"epoch {row['epoch'] + 1}/{settings.epochs}  {losses}  val: {val}  "
         f"{row['seconds']:.1f} s, {row['images_per_second']:.0f} images/s"
@@ -31,32 +36,54 @@ def epoch_line(row: Mapping[str, Any], settings: Settings) -> str:
 
 
 @contextmanager
-def training_listener() -> Iterator[Listener]:
-    """A bar and lines on a terminal; only what is unusual where nobody looks."""
+def training_listener(quiet: bool = False, selection: str = "selection") -> Iterator[Listener]:
+    """A bar and lines on a terminal; in a log a plain line now and then, none if `quiet`."""
+    if not sys.stderr.isatty():
+        yield Listener(say=note) if quiet else _logged(selection)
+        return
+    with _bars(selection) as listener:
+        yield listener
+
+
+def _logged(selection: str) -> Listener:
+    """Epochs in plain lines; of a long epoch also how far it is."""
+    epochs, within = Pulse(), Pulse(2 * EVERY)  # an epoch that ends soon says more than its batches
+
+    def batch(epoch: int, epochs: int, done: int, total: int) -> None:
+        if within.beats():
+            log(f"epoch {epoch + 1}/{epochs}: {done} of {total} batches")
+
+    def line(row: dict[str, Any], settings: Settings) -> None:
+        if epochs.beats():
+            within.rest()
+            log(epoch_line(row, settings, selection))
+
+    return Listener(line, batch, note)
+
+
+@contextmanager
+def _bars(selection: str) -> Iterator[Listener]:
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
         TextColumn("{task.fields[rate]}"),
         TimeRemainingColumn(),
     )
-    watched = sys.stderr.isatty()
-    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not watched) as bars:
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
         task = bars.add_task("training", total=None, rate="")
 
         def batch(epoch: int, epochs: int, done: int, total: int) -> None:
-            if watched:
-                speed = bars.tasks[0].speed
-                bars.update(
-                    task,
-                    description=f"epoch {epoch + 1}/{epochs}",
-                    total=epochs * total,
-                    completed=epoch * total + done,
-                    rate=f"{speed:.1f} batches/s" if speed else "",
-                )
+            speed = bars.tasks[0].speed
+            bars.update(
+                task,
+                description=f"epoch {epoch + 1}/{epochs}",
+                total=epochs * total,
+                completed=epoch * total + done,
+                rate=f"{speed:.1f} batches/s" if speed else "",
+            )
 
         def line(row: dict[str, Any], settings: Settings) -> None:
-            if watched:
-                bars.console.print(escape(epoch_line(row, settings)), highlight=False)
+            bars.console.print(escape(epoch_line(row, settings, selection)), highlight=False)
 
         yield Listener(line, batch, note)
 

@@ -2,8 +2,11 @@
 
 from pathlib import Path
 
+from gamagat.engine.results import summarize
+from gamagat.engine.run import read_run
 from gamagat.engine.share import Share
 from gamagat.engine.verify import Verification
+from gamagat.reports.unfinished import unfinished_words
 
 SHOWN = 10  # problems that are printed; one is enough to doubt a run
 
@@ -21,13 +24,15 @@ def verification_lines(folder: Path, found: Verification) -> list[str]:
         f"{folder} holds: {found.verdicts} verdicts, {found.images} adversarial images judged again",
         f"  worst case {_words(found.standing)}",
         f"  with the images rounded to 8 bits within the ball {_words(found.eight_bit)}",
-        *(["  unfinished: not all images are through with every run"] if _short(found) else []),
+        *_unfinished(folder),
         *([f"  {found.near_ties} predictions are near ties"] if found.near_ties else []),
     ]
 
 
-def _short(found: Verification) -> bool:
-    return found.standing is not None and found.standing.of < found.of
+def _unfinished(folder: Path) -> list[str]:
+    """A line if the run has not come to its end."""
+    result = summarize(read_run(folder))
+    return [f"  unfinished: {unfinished_words(result)}"] if result.unfinished else []
 
 
 def _words(share: Share | None) -> str:

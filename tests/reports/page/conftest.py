@@ -114,6 +114,22 @@ def hostile(changed: Callable[..., Path], at_hand: Callable[..., None]) -> Path:
     return folder
 
 
+def _check(name: str, level: str) -> dict[str, Any]:
+    words = {"seen": f"{name} 12.5 %", "threshold": "at most 5 %", "meaning": "It | means.", "do": "Do this."}
+    return {"name": name, "level": level, **words, "numbers": {"percent": 12.5}}
+
+
+@pytest.fixture
+def diagnosis() -> dict[str, Any]:
+    """What `gamagat diagnose --out` writes, with a check of every kind but one."""
+    checks = [_check("square", "fine"), _check("single-step", "warns"), _check("transfer", "not checked")]
+    return {
+        "verdict": "suspicious", "model": "net", "data": "small, 60 images", "threat": "linf, eps 0.04",
+        "run": "seed 0", "clean_accuracy": 90.0, "robust_accuracy": 41.25, "checks": checks,
+        "not_checked": ["transfer: no source network was given", "other norms"],
+    }  # fmt: skip
+
+
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
     """A real browser; tests that need it skip where there is none."""

@@ -1,5 +1,8 @@
 """The page in a real browser."""
 
+import json
+import shutil
+
 import pytest
 
 from gamagat.reports.page.content import gather
@@ -42,10 +45,31 @@ CONTRAST = """
 
 
 @pytest.fixture
-def page(digits, weaker, tmp_path):
-    """Two runs on one page: everything that a page can have."""
-    write_report(gather([digits, weaker]), "html", tmp_path / "page.html")
+def page(digits, weaker, diagnosis, tmp_path):
+    """Two runs on one page, one with a diagnosis: everything that a page can have."""
+    second = shutil.copytree(weaker, tmp_path / "diagnosed")
+    proof = diagnosis["checks"][0] | {"name": "w" * 80, "level": "masked"}
+    content = diagnosis | {"verdict": "masked", "checks": [*diagnosis["checks"], proof]}
+    (second / "diagnosis.json").write_text(json.dumps(content))
+    write_report(gather([digits, second]), "html", tmp_path / "page.html")
     return tmp_path / "page.html"
+
+
+def test_the_verdict_and_its_checks_are_read_on_a_phone(browser, page):
+    browser.open(page, 390)
+    shown = browser.run("document.querySelector('.verdict').innerText")
+    assert shown.startswith("masked gradients mislead attacks")
+    colours = browser.run("""[...document.querySelectorAll('.level')].map((one) =>
+      [one.innerText, getComputedStyle(one).color])""")
+    assert [word for word, _ in colours] == ["masked", "fine", "warns", "not checked", "masked"]
+    assert len({colour for _, colour in colours}) == 4
+    # Words have most of the width, and the cards stand one below the other.
+    wide = browser.run("[...document.querySelectorAll('.checks dd')].map((one) => one.clientWidth)")
+    assert min(wide) > 220
+    assert (
+        len(set(browser.run("[...document.querySelectorAll('.checks > li')].map((one) => one.offsetLeft)")))
+        == 1
+    )
 
 
 def test_the_page_opens_without_complaints_and_all_pictures_load(browser, page):

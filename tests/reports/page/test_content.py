@@ -11,11 +11,12 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from small_run import small_data
+from small_run import small_data, small_run
 
 from gamagat import cli
 from gamagat.data.core import from_tensors
 from gamagat.engine.compare import compare_runs
+from gamagat.engine.masking.diagnose import CHECKS
 from gamagat.engine.results import summarize
 from gamagat.engine.run import read_run
 from gamagat.engine.share import Share
@@ -23,6 +24,7 @@ from gamagat.errors import ConfigError, RunError
 from gamagat.reports.page.charts import class_chart
 from gamagat.reports.page.classes import ClassRow
 from gamagat.reports.page.content import gather
+from gamagat.reports.page.diagnosis import read_diagnosis
 from gamagat.reports.page.render import as_html
 from gamagat.reports.page.text import as_csv, as_markdown, escape
 from gamagat.reports.page.write import write_report
@@ -167,15 +169,33 @@ def run_command(monkeypatch, given) -> int:
     return stop.value.code or 0
 
 
-def test_two_runs_are_paired(digits, weaker):
-    page, pair = page_of(digits, weaker), compare_runs(read_run(digits), read_run(weaker)).worst
+def test_two_runs_are_paired(nameless, tmp_path):
+    small_run(tmp_path / "other", eps=0.05)
+    other = tmp_path / "other"
+    page, pair = page_of(nameless, other), compare_runs(read_run(nameless), read_run(other)).worst
     assert page.row("A stands")[1:3] == [str(pair.both), str(pair.only_a)]
     assert page.row("A falls")[1:3] == [str(pair.only_b), str(pair.neither)]
     rows = [row for row in page.rows if row and row[0] == "worst case"]
     assert rows[0][4] == f"{pair.points:+.2f}"
     assert rows[0][8] == f"{pair.p_value:.3g}"
-    assert f"eps was {0.2} and is {0.3}" in page.text
+    assert f"eps was {0.04} and is {0.05}" in page.text
     assert "2 runs compared" in page.text
+
+
+def test_runs_with_different_attacks_are_compared_attack_by_attack(digits, weaker):
+    page, result = page_of(digits, weaker), compare_runs(read_run(digits), read_run(weaker))
+    assert "the worst cases are of different attacks" in page.text
+    assert not [row for row in page.rows if row and row[0] == "A stands"]
+    (heading,) = [number for number, row in enumerate(page.rows) if "McNemar p" in row]
+    first, last = page.rows[heading + 1 : heading + 3]
+    (fgsm,) = result.attacks
+    assert (first[0], first[8]) == ("fgsm", f"{fgsm.p_value:.3g}")
+    assert (last[0], last[4]) == ("worst case (different attacks)", f"{result.worst.points:+.2f}")
+    # What is said before the table is of the shared attack as well.
+    said = page.text.index("McNemar p = ")
+    assert page.text[:said].rstrip().endswith("fgsm: exact")
+    markdown = as_markdown(gather([digits, weaker]))
+    assert markdown.index("fgsm: A - B") < markdown.index("worst case (different attacks)")
 
 
 def test_runs_over_other_images_are_shown_side_by_side_with_the_reason(digits, nameless):
@@ -244,9 +264,11 @@ def test_an_unfinished_run_says_so_and_counts_whole_chunks(unfinished):
     result, page = summarize(read_run(unfinished)), page_of(unfinished)
     assert result.unfinished
     assert f"This run is unfinished: {result.standing.of} of 60 images" in page.text
+    assert "still to do: gama-pgd (2 runs), gama-mt (3 runs). Numbers" in page.text
     assert page.row("gama-mt")[1:3] == ["-", "-"]
     assert page.row("worst case")[1:3] == words(result.standing)
     assert "Unfinished:" in as_markdown(gather([unfinished]))
+    assert "still to do: gama-pgd (2 runs), gama-mt (3 runs)." in as_markdown(gather([unfinished]))
 
 
 def test_classes_of_an_unfinished_run_add_up_as_well(unfinished, at_hand):
@@ -311,6 +333,57 @@ def test_a_diagnosis_is_shown_if_there_is_one(changed):
     assert page.row("runs")[1] == "1, 2"
     (folder / "diagnosis.json").write_text("{")
     assert "cannot be read" in page_of(folder).row("diagnosis.json")[1]
+
+
+def test_a_diagnosis_is_a_verdict_in_a_word_with_every_check_below(changed, diagnosis):
+    folder = changed()
+    (folder / "diagnosis.json").write_text(json.dumps(diagnosis))
+    html = as_html(gather([folder]))
+    text = " ".join(Reader(html).text.split())
+    assert '<strong class="level suspicious">suspicious</strong>' in html
+    assert "what warns is cleared up (single-step)" in text
+    for name, level in (("square", "fine"), ("single-step", "warns"), ("transfer", "not checked")):
+        told = f"{level} {name} seen {name} 12.5 % limit at most 5 % meaning It | means. next step Do this."
+        assert told in text
+    assert "Not checked transfer: no source network was given other norms" in text
+    assert Reader(html).row("after all attacks")[1] == "41.2 %"
+    markdown = as_markdown(gather([folder]))
+    assert "**suspicious**: some numbers are not to be trusted" in markdown
+    rows = {line[0]: line for line in cells(markdown)}
+    assert rows["single-step"] == ["single-step", "warns", "single-step 12.5 %", "at most 5 %", "It | means.",
+                                   "Do this."]  # fmt: skip
+    assert "- transfer: no source network was given\n- other norms\n" in markdown
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"verdict": "unknown"},
+        {"checks": [{"name": "x"}]},
+        {"checks": 3},
+        {"clean_accuracy": None},
+        {"run": 1},
+    ],
+)
+def test_a_diagnosis_of_another_form_is_a_plain_table_at_least(changed, diagnosis, change):
+    folder = changed()
+    (folder / "diagnosis.json").write_text(json.dumps(diagnosis | change))
+    page = page_of(folder)
+    assert page.row("model")[1] == "net"
+    if "run" not in change:
+        assert page.row("verdict")[1] == (diagnosis | change)["verdict"]
+
+
+def test_what_the_command_writes_is_what_the_page_reads(changed, monkeypatch, capsys):
+    folder = changed()
+    words = ["diagnose", "digits-cnn", "--quick", "--n", "12", "--device", "cpu", "--out", folder]
+    assert run_command(monkeypatch, words) in (0, 1, 4)
+    capsys.readouterr()
+    found = read_diagnosis(folder)
+    assert found is not None
+    assert [each.name for each in found.checks] == [each.name for each in CHECKS]
+    assert found.verdict
+    assert found.unchecked
 
 
 def test_a_file_that_cannot_be_replaced_stays_whole(nameless, tmp_path, monkeypatch):

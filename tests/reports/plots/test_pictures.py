@@ -74,6 +74,29 @@ def test_restarts_are_counted_try_by_try_whatever_a_try_is_made_of(run):
     assert panel.title == "row-by-row on small, L∞, ε = 0.04, 60 images"
 
 
+def test_an_attack_that_only_has_targets_is_drawn_target_by_target(tmp_path, run):
+    small_run(tmp_path / "targets", specs=("fgsm", "gama-mt:steps=4,top=3"))
+    found = read_run(tmp_path / "targets")
+    picture = restarts_picture([found])
+    (panel,) = picture.panels
+    line = named(panel)["gama-mt:steps=4,top=3 (targets)"]
+    targets = ["gama-mt@1", "gama-mt@2", "gama-mt@3"]
+    assert line.x == (1, 2, 3)
+    assert line.y == tuple(standing(found, targets[:many]) for many in (1, 2, 3))
+    assert panel.x.title == "targets tried"
+    assert picture.title == "Accuracy against targets tried"
+    both = restarts_picture([run, found])
+    assert both.panels[0].x.title == "restarts or targets tried"
+    assert {"gama-mt:steps=4,top=2", "gama-mt:steps=4,top=3 (targets)"} <= set(named(both.panels[0]))
+    assert restarts_picture([run]).panels[0].x.title == "restarts"
+
+
+def test_a_suite_is_one_try_whatever_targets_its_members_have(tmp_path):
+    small_run(tmp_path, specs=("autoattack:steps=2,queries=5,top=2",))
+    with pytest.raises(RunError, match="has finished a second try"):
+        restarts_picture([read_run(tmp_path)])
+
+
 def test_runs_without_a_second_try_have_no_restarts(tmp_path):
     small_run(tmp_path, specs=("fgsm",))
     with pytest.raises(RunError, match="has finished a second try; evaluate with --restarts 10"):
@@ -136,7 +159,7 @@ def test_half_a_run_is_drawn_with_a_word_about_it(run):
     lines = named(picture.panels[0])
     assert lines["gama-pgd:steps=6"].x == (1, 2)
     assert lines["gama-mt:steps=4,top=2"].x == (1,)
-    assert "Unfinished: first" in picture.note
+    assert "Unfinished: first (gama-pgd#3, gama-mt#2@2 still to do)" in picture.note
     assert list(named(cost_picture([half]).panels[0])) == ["fgsm"]
 
 
@@ -237,9 +260,47 @@ def test_epochs_are_those_of_the_training(tmp_path):
     loss, right = epochs_picture([tmp_path / "run"]).panels
     assert named(loss)["cross-entropy"].y == tuple(row["train"]["ce"] for row in rows)
     assert named(loss)["cross-entropy"].x == (1, 2, 3, 4)
-    assert set(named(right)) == {"clean", "fgsm", "pgd-10", "selection"}
+    # Before there is a card, nobody knows what attack images of no known family were selected by.
+    assert set(named(right)) == {"clean", "fgsm", "pgd-10", "unnamed attack, selects the epoch"}
     assert named(right)["pgd-10"].y == tuple(row["val"]["pgd-10"] for row in rows)
     assert loss.title.startswith("gat, ")
+
+
+def test_few_epochs_have_a_tick_each_and_twins_the_name_of_their_folder(tmp_path):
+    for name, count in (("a", 3), ("b", 40)):
+        (tmp_path / name).mkdir()
+        rows = [{"epoch": epoch, "train": {"loss": 1.0}, "val": VALIDATION} for epoch in range(count)]
+        (tmp_path / name / "metrics.jsonl").write_text("\n".join(map(json.dumps, rows)))
+        told = {"recipe": "gat", "model": "net", "data": "digits"}
+        (tmp_path / name / "card.json").write_text(json.dumps(told))
+    first, _, second, _ = epochs_picture([tmp_path / "a", tmp_path / "b"]).panels
+    assert (first.x.ticks, second.x.ticks) == ((1, 2, 3), ())
+    assert first.title == f"gat, net on digits ({tmp_path / 'a'}): training"
+    assert epochs_picture([tmp_path / "b"]).panels[0].title == "gat, net on digits: training"
+
+
+VALIDATION = {"clean": 90.0, "fgsm": 50.0, "pgd-10": 40.0, "selection": 45.0}
+
+
+@pytest.mark.parametrize(
+    ("told", "labels"),
+    [
+        ({"selection": "PGD-20", "selected_by": "selection"}, {"clean", "PGD-20, selects the epoch"}),
+        ({"selection": "IFGSM-7", "selected_by": "clean"}, {"clean, selects the epoch", "IFGSM-7"}),
+        ({"recipe": "gat", "data": "cifar10"}, {"clean", "IFGSM-7, selects the epoch"}),
+        ({"recipe": "gat:epochs=3", "data": "mnist"}, {"clean", "IFGSM-40, selects the epoch"}),
+        ({"recipe": "pgd-at", "data": "imagenet100"}, {"clean", "PGD-20, selects the epoch"}),
+        ({"recipe": "standard", "data": "digits"}, {"clean, selects the epoch", "IFGSM-7"}),
+        ({"recipe": "of old", "data": "digits"}, {"clean", "IFGSM-7, selects the epoch"}),
+        ({}, {"clean", "unnamed attack, selects the epoch"}),
+    ],
+)
+def test_the_attack_that_selects_the_epoch_has_its_name(tmp_path, told, labels):
+    row = {"epoch": 0, "train": {"loss": 1.0}, "val": VALIDATION}
+    (tmp_path / "metrics.jsonl").write_text(json.dumps(row))
+    (tmp_path / "card.json").write_text(json.dumps(told))
+    right = epochs_picture([tmp_path]).panels[1]
+    assert set(named(right)) == {"fgsm", "pgd-10"} | labels
 
 
 def test_the_kept_epoch_and_the_first_collapse_are_marked(tmp_path):

@@ -128,6 +128,21 @@ def test_bad_input_is_one_sentence_and_exit_code_two(command, words, message):
     assert out == ""
 
 
+def test_a_training_given_for_a_run_points_to_the_runs_in_it(command, tmp_path):
+    words = ["train", "gat", "--device", "cpu", "--n", "70", "--set", "epochs=1", "--out", "trained"]
+    assert command(*words, "--test-images", "5")[0] == 0
+    code, _, err = command("plot", "cost", "trained")
+    assert code == 2
+    assert err == (
+        "error: trained is the folder of a training; give an evaluation in it: "
+        "trained/evaluation-selected-5\n"
+    )
+    assert command("verify", "trained")[2] == err
+    assert command("report", "trained")[2] == command("compare", "trained", "trained")[2] == err
+    assert command("plot", "cost", "trained/evaluation-selected-5")[0] == 0
+    assert "IFGSM-7, selects the epoch" in command("plot", "epochs", "trained", "--json")[1]
+
+
 def test_options_of_a_model_do_not_change_a_run(command, folder):
     code, _, err = command("plot", "lambda", folder, "--n", "5", "--batch-size", "2")
     assert code == 2

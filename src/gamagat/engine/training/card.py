@@ -4,23 +4,31 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from safetensors.torch import load_file
+from torch import nn
+
 from gamagat.engine.evaluate import Words, evaluate
-from gamagat.engine.manifest import circumstances, write_json
+from gamagat.engine.manifest import circumstances, weights_hash, write_json
 from gamagat.engine.plan import plan_attacks
 from gamagat.engine.results import Evaluation
 from gamagat.engine.runtime import choose_device, default_batch_size
+from gamagat.engine.training.probe import probes
 from gamagat.engine.training.run import LAST, SELECTED, Trained
+from gamagat.engine.training.settings import make_plan
 from gamagat.engine.training.splits import split_data
 from gamagat.engine.watch import Onlooker
+from gamagat.errors import GamagatError
 from gamagat.models.core import load_model
 from gamagat.models.loading.card import NAME
+from gamagat.pieces.starts import at_image
 
 FINAL = ("fgsm", "ifgsm", "pgd:steps=20", "gama-pgd")
 NAMES = {"selected": SELECTED, "last": LAST}
+FAMILIES = {"digits": "digits", "mnist": "mnist", "cifar10": "cifar10", "imagenet100": "imagenet"}  # of data
 
 
 def measure(trained: Trained, n: int | None = None, onlooker: Onlooker = Onlooker()) -> dict[str, Evaluation]:
@@ -83,12 +91,16 @@ def write_card(trained: Trained, figures: dict[str, Evaluation]) -> Path:
         "format": 1,
         "model": request.model,
         "weights": SELECTED,
-        "sha256": hashlib.sha256((trained.folder / SELECTED).read_bytes()).hexdigest(),
+        # Two hashes: of the file as sha256sum tells it, and of its tensors as the manifest of a run has it.
+        "file_sha256": hashlib.sha256((trained.folder / SELECTED).read_bytes()).hexdigest(),
+        "weights_sha256": weights_hash(_Stored(trained.folder / SELECTED)),
         "recipe": plan.spec,
         "data": request.data,
         "norm": trained.threat.norm.name,
         "eps": trained.threat.eps,
         "seed": request.seed,
+        "selected_by": plan.recipe.selected_by,
+        "selection": selection_attack(plan.family),
         "selected_epoch": best,
         "epochs": len(story.rows),
         "validation": story.rows[best]["val"],
@@ -104,13 +116,52 @@ def write_card(trained: Trained, figures: dict[str, Evaluation]) -> Path:
     return path
 
 
+class _Stored(nn.Module):
+    """The tensors of a file as a network has them, so that they are hashed as a network's are."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._tensors = load_file(path)
+
+    def state_dict(self, *_: Any, **__: Any) -> Any:
+        return self._tensors
+
+
+def selection_attack(family: str | None) -> str:
+    """The attack that validation calls `selection`, by its own name."""
+    chosen = probes(family)["selection"]
+    return f"{'IFGSM' if chosen.start is at_image else 'PGD'}-{chosen.steps}"
+
+
+def selection_told(told: Mapping[str, Any]) -> tuple[str, str]:
+    """The accuracy that epochs are selected by and the attack called `selection`, by a card or the settings.
+
+    Those that do not say so are of the usual attack of their data; of data without one it is unknown.
+    """
+    if "selection" in told:
+        return str(told.get("selected_by", "selection")), str(told["selection"])
+    family = FAMILIES.get(str(told.get("data")))
+    try:
+        by = make_plan(str(told.get("recipe")).partition(":")[0]).recipe.selected_by
+    except GamagatError:  # the words of another version
+        by = "selection"
+    return by, selection_attack(family) if family else ""
+
+
+def _figure(value: float | None) -> str:
+    """An accuracy in percent to two places, or a number of images."""
+    return "-" if value is None else f"{value:.2f}" if isinstance(value, float) else str(value)
+
+
+def _selected_by(card: Mapping[str, Any]) -> str:
+    return f"under {card['selection']}" if card["selected_by"] == "selection" else card["selected_by"]
+
+
 def _page(card: dict[str, Any]) -> str:
     """The card in Markdown."""
     made = card["made"]
     rows = [
-        f"| {which} | "
-        + " | ".join("-" if value is None else f"{value:g}" for value in figures.values())
-        + " |"
+        f"| {which} | " + " | ".join(map(_figure, figures.values())) + " |"
         for which, figures in card["figures"].items()
     ]
     heads = list(next(iter(card["figures"].values()), {}))
@@ -125,10 +176,12 @@ def _page(card: dict[str, Any]) -> str:
             *table,
             "",
             f"- recipe: `{card['recipe']}`",
-            f"- selected: epoch {card['selected_epoch']} (from 0) of {card['epochs']}, seed {card['seed']}",
+            f"- selected: epoch {card['selected_epoch'] + 1} of {card['epochs']}, by its accuracy on "
+            f"validation images, {_selected_by(card)}; seed {card['seed']}",
             f"- trained in {card['seconds']:.0f} s on {made['device']}, torch {made['torch']}, "
             f"gamagat {made['gamagat']}, {made['date']}",
-            f"- sha256 of {card['weights']}: {card['sha256']}",
+            f"- sha256 of the file {card['weights']}: {card['file_sha256']}",
+            f"- sha256 of its tensors, weights_sha256 in the manifest of a run: {card['weights_sha256']}",
             "",
         ]
     )

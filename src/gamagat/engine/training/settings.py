@@ -13,6 +13,13 @@ from gamagat.errors import ConfigError, unknown
 from gamagat.pieces.schedules import triangle
 from gamagat.registry import format_spec, parse_spec, read_value, write_value
 
+LIMITS = {  # least and most
+    "epochs": (1, 1e6), "batch": (1, 1e6), "rate": (1e-12, HUGE), "factor": (1e-12, 1.0),
+    "peak": (0.0, 0.999), "warmup": (0.0, 1.0), "momentum": (0.0, 0.9999), "weight_decay": (0.0, HUGE),
+    "replays": (1, 1000), "ema": (0.0, 0.999999), "smoothing": (0.0, 0.99), "awp": (0.0, 1.0),
+    "probe": (1, HUGE), "drops": (0.0, 1.0),
+}  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -37,15 +44,10 @@ class Settings:
     probe: int = 1000  # validation images that every epoch is measured on
 
     def __post_init__(self) -> None:
-        check_options(
-            epochs=(self.epochs, 1, 1e6), batch=(self.batch, 1, 1e6), rate=(self.rate, 1e-12, HUGE),
-            factor=(self.factor, 1e-12, 1.0), peak=(self.peak, 0.0, 0.999), warmup=(self.warmup, 0.0, 1.0),
-            momentum=(self.momentum, 0.0, 0.9999), weight_decay=(self.weight_decay, 0.0, HUGE),
-            replays=(self.replays, 1, 1000), ema=(self.ema, 0.0, 0.999999),
-            smoothing=(self.smoothing, 0.0, 0.99), awp=(self.awp, 0.0, 1.0), probe=(self.probe, 1, HUGE),
-        )  # fmt: skip
-        for drop in self.drops:
-            check_options(drops=(drop, 0.0, 1.0))
+        for name, limits in LIMITS.items():
+            given = getattr(self, name)
+            for value in given if isinstance(given, tuple) else (given,):
+                check_options(**{name: (value, *limits)})
 
     def rate_at(self) -> Callable[[float], float]:
         """The rate as a function of the share of the training that is done."""
@@ -96,8 +98,10 @@ def make_plan(spec: str, family: str | None = None, model: str | None = None, /,
         if key not in own_names | common:
             raise unknown(f"option of recipe {name!r}", key, own_names | common)
     chosen = usual | given
-    own = DEFENSES.settings(name, None, **{key: value for key, value in chosen.items() if key in own_names})
-    settings = _read({key: value for key, value in chosen.items() if key in common}, name)
+    own_chosen = {key: value for key, value in chosen.items() if key in own_names}
+    own = DEFENSES.settings(name, None, **_read(own_chosen, name, entry.factory, entry.defaults()))
+    rest = {key: value for key, value in chosen.items() if key in common}
+    settings = Settings(**_read(rest, name, Settings, asdict(Settings())))
     return Plan(name, entry.factory(**own), own, settings, family)
 
 
@@ -106,10 +110,36 @@ def _families(family: str | None, model: str | None, published: bool) -> list[st
     return known + [f"{key}/as_published" for key in known if published]
 
 
-def _read(values: Mapping[str, Any], name: str) -> Settings:
-    hints = typing.get_type_hints(Settings)
-    read = {key: read_value(_text(value), hints[key], f"{name}:{key}") for key, value in values.items()}
-    return Settings(**read)
+def _read(
+    values: Mapping[str, Any], name: str, factory: Callable[..., Any], usual: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The values by the factory's annotations; what cannot be read is told with what is allowed."""
+    hints, read = typing.get_type_hints(factory), {}
+    for key, value in values.items():
+        try:
+            read[key] = read_value(_text(value), hints[key], f"{name}:{key}")
+        except ConfigError:
+            if typing.get_origin(hints[key]) is Literal:
+                raise  # it lists the words that there are
+            raise ConfigError(
+                f"{name}:{key} must be {_allowed(key, hints[key])}, got {_text(value)!r}; such as "
+                f"--set {key}={write_value(usual[key])}"
+            ) from None
+    return read
+
+
+def _allowed(key: str, hint: Any) -> str:
+    """The values that a setting may have, in words."""
+    arguments = typing.get_args(hint)
+    if typing.get_origin(hint) is tuple:
+        return f"none, or one or more joined by +, each {_allowed(key, arguments[0])}"
+    if type(None) in arguments:
+        return f"none or {_allowed(key, arguments[0])}"
+    kind = {bool: "true or false", int: "a whole number", float: "a number"}.get(hint, "a word")
+    if key not in LIMITS:
+        return kind
+    least, most = LIMITS[key]
+    return f"{kind} from {least:g} to {most:,.10g}" if most < HUGE else f"{kind}, at least {least:g}"
 
 
 def _text(value: Any) -> str:

@@ -7,14 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gamagat.engine.compare import Comparison, compare_runs
+from gamagat.engine.compare import Comparison, Pair, compare_runs
 from gamagat.engine.results import Evaluation, summarize
-from gamagat.engine.run import Run, read_run
+from gamagat.engine.run import Run
 from gamagat.errors import ConfigError, RunError
-from gamagat.reports.comparison import comparison_lines
+from gamagat.reports.comparison import comparison_lines, in_order, shared_plan
+from gamagat.reports.folders import run_in
 from gamagat.reports.page.charts import Chart, charts, class_chart
 from gamagat.reports.page.classes import ClassRow, class_rows
-from gamagat.reports.page.diagnosis import Line, read_diagnosis
+from gamagat.reports.page.diagnosis import DiagnosisPart, read_diagnosis
 from gamagat.reports.page.gallery import BYTES, MOST, Gallery, make_gallery
 from gamagat.reports.page.originals import Originals, find_originals
 from gamagat.reports.page.rows import Row, command, rows, sentence, settings
@@ -30,7 +31,7 @@ class RunPart:
     rows: list[Row]
     classes: list[ClassRow]
     originals: Originals | str
-    diagnosis: list[Line]
+    diagnosis: DiagnosisPart | None
 
     @property
     def sentence(self) -> str:
@@ -69,6 +70,8 @@ class Paired:
     b: str
     comparison: Comparison | None
     lines: tuple[str, ...]
+    pairs: tuple[tuple[str, Pair], ...] = ()  # under their names, the one to look at first in front
+    same_attacks: bool = False  # whether the worst cases can be compared
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +102,7 @@ def gather(folders: Sequence[Path], data_dir: Path | None = None) -> Content:
 
 
 def _part(folder: Path, data_dir: Path | None) -> RunPart:
-    run = read_run(folder)
+    run = run_in(folder)
     result, originals = summarize(run), find_originals(run, data_dir)
     found = class_rows(run, originals)
     return RunPart(str(folder), run, result, rows(result), found, originals, read_diagnosis(folder))
@@ -108,9 +111,9 @@ def _part(folder: Path, data_dir: Path | None) -> RunPart:
 def _paired(a: Run, b: Run) -> Paired:
     names = str(a.folder), str(b.folder)
     try:
-        comparison = compare_runs(a, b)
+        comparison, plan = compare_runs(a, b), shared_plan(a, b)
     except RunError as error:
         return Paired(*names, None, (str(error),))
     named = (f"A: {names[0]}", f"B: {names[1]}")  # the heading says so
-    lines = tuple(line for line in comparison_lines(comparison) if line not in named)
-    return Paired(*names, comparison, lines)
+    lines = tuple(line for line in comparison_lines(comparison, plan) if line not in named)
+    return Paired(*names, comparison, lines, tuple(in_order(comparison, plan)), plan.same)

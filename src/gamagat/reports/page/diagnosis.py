@@ -1,26 +1,90 @@
-"""What another command left in the run folder about gradient masking, as a table, whatever its form."""
+"""What `gamagat diagnose` left in the run folder about gradient masking; of another form, a plain table."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-NAME, MOST = "diagnosis.json", 400
+from gamagat.engine.masking.result import Level, Verdict
+from gamagat.reports.diagnosis import DECISIVE, VERDICTS
+from gamagat.reports.folders import DIAGNOSIS
+
+MOST = 400  # lines of a plain table
 Line = tuple[str, str]
 
 
-def read_diagnosis(folder: Path) -> list[Line]:
-    """Names and values in the order of the file; empty if there is no such file."""
+@dataclass(frozen=True, slots=True)
+class CheckPart:
+    """One check: its level, and under a heading each what was seen, the threshold, meaning and next step."""
+
+    name: str
+    level: str
+    lines: tuple[Line, ...]
+
+    @property
+    def style(self) -> str:
+        """The level as a name in the style sheet."""
+        return self.level.replace(" ", "-")
+
+
+@dataclass(frozen=True, slots=True)
+class DiagnosisPart:
+    """A diagnosis as the page shows it; one that cannot be read so has nothing but `lines`."""
+
+    lines: tuple[Line, ...]  # whom it is about, or everything as names and values
+    verdict: str = ""
+    meaning: str = ""
+    checks: tuple[CheckPart, ...] = ()
+    unchecked: tuple[str, ...] = ()
+
+
+def read_diagnosis(folder: Path) -> DiagnosisPart | None:
+    """The diagnosis in a run folder; None if there is none."""
     try:
-        content = json.loads((folder / NAME).read_text(encoding="utf-8"))
+        content = json.loads((folder / DIAGNOSIS).read_text(encoding="utf-8"))
     except FileNotFoundError:
-        return []
+        return None
     except (OSError, ValueError) as error:
-        return [(NAME, f"cannot be read: {error}")]
+        return DiagnosisPart(((DIAGNOSIS, f"cannot be read: {error}"),))
+    try:
+        return _made(content)
+    except (KeyError, TypeError, ValueError, AttributeError):  # another version's, or somebody else's
+        return DiagnosisPart(tuple(_table(content, folder)))
+
+
+def _made(content: Any) -> DiagnosisPart:
+    """A diagnosis of the form that the command writes."""
+    verdict = Verdict(content["verdict"])
+    facts = tuple((name, str(content[name])) for name in ("model", "data", "threat", "run"))
+    accuracies = f"{content['clean_accuracy']:.1f} %", f"{content['robust_accuracy']:.1f} %"
+    return DiagnosisPart(
+        (*facts, *zip(("clean accuracy", "after all attacks"), accuracies, strict=True)),
+        verdict.value,
+        VERDICTS[verdict][1] + _by(content["checks"], DECISIVE.get(verdict)),
+        tuple(_check(item) for item in content["checks"]),
+        tuple(str(words) for words in content["not_checked"]),
+    )
+
+
+def _check(item: Any) -> CheckPart:
+    words = {"seen": "seen", "limit": "threshold", "meaning": "meaning", "next step": "do"}
+    lines = tuple((heading, str(item[key])) for heading, key in words.items())
+    return CheckPart(str(item["name"]), Level(item["level"]).value, lines)
+
+
+def _by(checks: Any, level: Level | None) -> str:
+    """The checks that brought the verdict about."""
+    names = [str(item["name"]) for item in checks if item["level"] == level]
+    return f" ({', '.join(names)})" if names else ""
+
+
+def _table(content: Any, folder: Path) -> list[Line]:
+    """Names and values in the order of the file."""
     lines = list(_lines("", content))
-    more = [("…", f"{len(lines) - MOST} more in {folder / NAME}")] if len(lines) > MOST else []
+    more = [("…", f"{len(lines) - MOST} more in {folder / DIAGNOSIS}")] if len(lines) > MOST else []
     return lines[:MOST] + more
 
 

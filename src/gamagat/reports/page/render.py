@@ -13,6 +13,7 @@ from gamagat.reports.page.content import Content
 from gamagat.reports.page.rows import interval, percent, plain
 from gamagat.reports.page.svg import whisker
 from gamagat.reports.page.text import PAIRED, pair_cells
+from gamagat.reports.unfinished import unfinished_words
 from gamagat.version import __version__
 
 PACKAGE = "gamagat.reports.page"
@@ -28,7 +29,7 @@ def as_html(content: Content) -> str:
         lstrip_blocks=True,
     )
     environment.globals.update(percent=percent, interval=interval, plain=plain, whisker=whisker)
-    environment.globals.update(pair_cells=pair_cells, PAIRED=PAIRED)
+    environment.globals.update(pair_cells=pair_cells, PAIRED=PAIRED, unfinished_words=unfinished_words)
     style, script = _file("page.css"), _file("page.js")
     return environment.get_template("page.html.j2").render(
         content=content,

@@ -10,7 +10,9 @@ from collections.abc import Iterator, Sequence
 from gamagat.engine.compare import Pair
 from gamagat.engine.share import Share
 from gamagat.reports.page.content import Content, Paired, RunPart
+from gamagat.reports.page.diagnosis import DiagnosisPart
 from gamagat.reports.page.rows import Row, interval, percent, plain
+from gamagat.reports.unfinished import unfinished_words
 
 COLUMNS = (
     "run", "model", "data", "norm", "eps", "kind", "name", "spec", "correct", "images", "accuracy",
@@ -80,7 +82,7 @@ def _run_parts(part: RunPart) -> Iterator[str]:
     yield f"## {escape(part.name)}\n"
     yield f"{escape(part.sentence)}\n"
     if result.unfinished:
-        yield f"Unfinished: {result.standing.of} of {result.n} images are through with every run shown.\n"
+        yield f"Unfinished: {escape(unfinished_words(result))}.\n"
     yield table(HEADINGS, [_cells(row) for row in part.rows])
     if part.classes:
         cells = [
@@ -90,12 +92,25 @@ def _run_parts(part: RunPart) -> Iterator[str]:
         yield table(("class", "clean %", "worst case %", "images"), cells)
     if part.diagnosis:
         yield "### Gradient masking\n"
-        yield table(("what", "found"), part.diagnosis)
+        yield from _diagnosis_parts(part.diagnosis)
     yield "### Settings\n"
     yield table(("setting", "value"), part.settings)
     yield "### Again\n"
     fence = "`" * max(3, 1 + max(map(len, re.findall("`+", part.command)), default=0))
     yield f"{fence}\n{part.command}\n{fence}\n"
+
+
+def _diagnosis_parts(found: DiagnosisPart) -> Iterator[str]:
+    if found.verdict:
+        yield f"**{escape(found.verdict)}**: {escape(found.meaning)}\n"
+    yield table(("what", "found"), found.lines)
+    if found.checks:
+        headings = [heading for heading, _ in found.checks[0].lines]
+        cells = [(each.name, each.level, *(words for _, words in each.lines)) for each in found.checks]
+        yield table(("check", "level", *headings), cells)
+    if found.unchecked:
+        yield "Not checked:\n"
+        yield "".join(f"- {escape(words)}\n" for words in found.unchecked)
 
 
 def _cells(row: Row) -> tuple[str, ...]:
@@ -115,8 +130,7 @@ def _pair_parts(pair: Paired) -> Iterator[str]:
     yield f"## {escape(pair.a)} (A) against {escape(pair.b)} (B)\n"
     yield "\n".join(f"- {escape(line)}" for line in pair.lines) + "\n"
     if pair.comparison is not None:
-        pairs = (pair.comparison.worst, *pair.comparison.attacks)
-        yield table(("attack", *PAIRED), [(each.name, *pair_cells(each)) for each in pairs])
+        yield table(("attack", *PAIRED), [(name, *pair_cells(each)) for name, each in pair.pairs])
 
 
 def pair_cells(pair: Pair) -> tuple[str, ...]:

@@ -11,11 +11,12 @@ from typing import Any, Literal
 
 from gamagat.engine.manifest import NAME as MANIFEST
 from gamagat.engine.request import EvaluationRequest
-from gamagat.engine.run import Run, read_run
+from gamagat.engine.run import Run
 from gamagat.engine.share import Share
 from gamagat.engine.watch import Onlooker
 from gamagat.errors import ConfigError, RunError
 from gamagat.registry import Registry
+from gamagat.reports.folders import run_in
 
 KINDS = (".png", ".svg")
 OTHER_KINDS = (".pdf", ".jpg", ".jpeg", ".eps", ".ps", ".gif", ".tif", ".tiff", ".webp", ".bmp")
@@ -135,7 +136,7 @@ class Subject:
     def runs(self) -> list[Run]:
         """The runs in these folders; words that would change a run are refused."""
         folders = self.folders("the folder of a run, made by gamagat evaluate MODEL --out DIR")
-        return [read_run(folder) for folder in folders]
+        return [run_in(folder) for folder in folders]
 
     def folders(self, what: str) -> list[Path]:
         """The sources as folders, at least one."""

@@ -18,13 +18,14 @@ from gamagat.errors import RunError
 from gamagat.registry import format_spec, parse_spec
 from gamagat.reports.plots.about import About
 from gamagat.reports.plots.core import PLOTS, Axis, Curve, Mark, Panel, Picture, Plot, percent
+from gamagat.reports.unfinished import missing_words
 
 POINTS = 60  # of a curve against cost
 
 
 @PLOTS.register("restarts")
 def restarts() -> Plot:
-    """RUN...: accuracy against restarts, a line for each attack (figure 3)."""
+    """RUN...: accuracy against restarts, or against targets tried, a line for each attack (figure 3)."""
     return lambda subject: restarts_picture(subject.runs())
 
 
@@ -35,18 +36,39 @@ def cost(count: Cost = "passes") -> Plot:
 
 
 def restarts_picture(runs: Sequence[Run]) -> Picture:
-    """Accuracy left after the first, second, ... try of each attack; a panel for each network and threat."""
+    """Accuracy left after the first, second, ... try of each attack; a panel for each network and threat.
+
+    An attack that makes one try with several targets, as GAMA-MT does, is shown target by target.
+    """
     panels = []
     for about, members in grouped(runs):
-        curves = named(members, _after_restarts, without="restarts")
+        curves = named(members, _after_tries, without="restarts", more=_by_target)
         if curves:
-            axis = Axis("restarts", ticks=_whole(max(max(line.x) for line in curves)))
+            axis = Axis(_counted(members), ticks=_whole(max(max(line.x) for line in curves)))
             panels.append(Panel(about.told(), axis, percent(curves=curves), tuple(curves)))
     if all(len(line.x) < 2 for panel in panels for line in panel.curves):
         folders = ", ".join(str(run.folder) for run in runs)
         raise RunError(f"no attack of {folders} has finished a second try; evaluate with --restarts 10")
     note = "Bands are 95 % Wilson intervals. Each try sees the images that the tries before it left standing."
-    return Picture("restarts", "Accuracy against restarts", tuple(panels), slug(runs), note + caution(runs))
+    title = f"Accuracy against {_counted(runs)}"
+    return Picture("restarts", title, tuple(panels), slug(runs), note + caution(runs))
+
+
+def _counted(runs: Sequence[Run]) -> str:
+    """What the tries of these runs are."""
+    attacks = [attack for run in runs for attack in run.manifest.attacks]
+    targets = any(_by_target(attack) for attack in attacks)
+    restarted = any(len(_tries(attack["runs"])) > 1 for attack in attacks if not _by_target(attack))
+    if not targets:
+        return "restarts"
+    return "restarts or targets tried" if restarted else "targets tried"
+
+
+def _by_target(attack: dict[str, Any]) -> str:
+    """What is added to the name of an attack whose tries are targets; nothing for any other."""
+    runs = attack["runs"]
+    alone = len(runs) > 1 and all(re.fullmatch(r"[^#@>]*@\d+", entry) for entry in runs)
+    return " (targets)" if alone else ""
 
 
 def _whole(most: float) -> tuple[float, ...]:
@@ -55,7 +77,7 @@ def _whole(most: float) -> tuple[float, ...]:
     return tuple(float(number) for number in range(1, int(most) + 1) if (number - 1) % step == 0)
 
 
-def _after_restarts(run: Run, attack: dict[str, Any]) -> Curve:
+def _after_tries(run: Run, attack: dict[str, Any]) -> Curve:
     known = known_runs(run, attack["runs"])
     tries = _tries(attack["runs"])
     through = [number for number, entries in tries.items() if set(entries) <= set(known)]
@@ -68,10 +90,14 @@ def _after_restarts(run: Run, attack: dict[str, Any]) -> Curve:
 
 
 def _tries(entries: Sequence[str]) -> dict[int, list[str]]:
-    """The runs of each try: `gama-mt#2@1`, `gama-mt#2@2`, ... are the second; without numbers all are one."""
+    """The runs of each try: `gama-mt#2@1`, `gama-mt#2@2`, ... are the second; without numbers all are one.
+
+    Where there are targets and no restarts, `gama-mt@2` is the second.
+    """
     found: dict[int, list[str]] = {}
+    mark = "@" if _by_target({"runs": entries}) else "#"
     for entry in entries:
-        number = re.match(r"[^#@>]*#(\d+)", entry)
+        number = re.match(rf"[^#@>]*{mark}(\d+)", entry)
         found.setdefault(int(number[1]) if number else 1, []).append(entry)
     return found
 
@@ -124,10 +150,18 @@ def grouped(runs: Sequence[Run], by_eps: bool = True) -> Iterator[tuple[About, l
 Series = Callable[[Run, dict[str, Any]], Curve]
 
 
-def named(runs: Sequence[Run], series: Series, without: str = "") -> list[Curve]:
-    """A curve for each attack that has something to show, under its name; twins get that of their folder."""
+def named(
+    runs: Sequence[Run],
+    series: Series,
+    without: str = "",
+    more: Callable[[dict[str, Any]], str] = lambda attack: "",
+) -> list[Curve]:
+    """A curve for each attack that has something to show, under its name; twins get that of their folder.
+
+    `more` is what else the name should say of an attack.
+    """
     found = [
-        (run, short_name(attack["name"], without), series(run, attack))
+        (run, short_name(attack["name"], without) + more(attack), series(run, attack))
         for run in runs
         for attack in run.manifest.attacks
         if known_runs(run, attack["runs"])
@@ -156,9 +190,9 @@ def short_name(spec: str, without: str) -> str:
 
 def caution(runs: Sequence[Run]) -> str:
     """What must be said of runs that have not come to their end."""
-    unfinished = [run.folder.name for run in runs if summarize(run).unfinished]
-    names = ", ".join(unfinished)
-    return f" Unfinished: {names}; numbers are of the images that are through." if unfinished else ""
+    found = [(run.folder.name, summarize(run).missing) for run in runs]
+    names = ", ".join(f"{name} ({missing_words(missing)} still to do)" for name, missing in found if missing)
+    return f" Unfinished: {names}; numbers are of the images that are through." if names else ""
 
 
 def slug(runs: Sequence[Run]) -> str:

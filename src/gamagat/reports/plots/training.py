@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from gamagat.engine.training.card import selection_told
 from gamagat.engine.training.run import METRICS, RUN
 from gamagat.errors import RunError
 from gamagat.reports.plots.core import PLOTS, Axis, Curve, Mark, Panel, Picture, Plot, percent
 
 CARD = "card.json"
+FEW = 12  # epochs that have a tick each: there is no half of one
 NAMES = {"ce": "cross-entropy", "loss": "whole loss"}
 
 
@@ -24,22 +27,39 @@ def epochs() -> Plot:
 
 def epochs_picture(folders: Sequence[Path]) -> Picture:
     """Two panels for each training, one below the other."""
-    panels = [panel for folder in folders for panel in _panels(folder)]
+    titles = [_title(folder, _told(folder)) for folder in folders]
+    panels = [
+        panel
+        for folder, title in zip(folders, titles, strict=True)
+        for panel in _panels(folder, title if titles.count(title) == 1 else f"{title} ({folder})")
+    ]
     names = "-".join(folder.resolve().name for folder in folders)
     note = "Accuracies are of validation images."
     return Picture("epochs", "Training over epochs", tuple(panels), names, note, columns=2)
 
 
-def _panels(folder: Path) -> Iterator[Panel]:
+def _panels(folder: Path, title: str) -> Iterator[Panel]:
     rows, told = read_metrics(folder), _told(folder)
     marks = _marks(rows, told)
-    axis = Axis("epoch")
+    last = max(row["epoch"] + 1 for row in rows)
+    axis = Axis("epoch", ticks=tuple(map(float, range(1, last + 1))) if last <= FEW else ())
     losses = [_series(rows, "train", name) for name in _names(rows, "train") if not name.endswith("accuracy")]
     losses += [_series(rows, "val", name) for name in _names(rows, "val") if name.endswith("loss")]
-    right = [_series(rows, "val", name) for name in _names(rows, "val") if not name.endswith("loss")]
-    title = _title(folder, told)
+    labels = _labels(told)
+    right = [
+        replace(_series(rows, "val", name), label=labels.get(name, name))
+        for name in _names(rows, "val")
+        if not name.endswith("loss")
+    ]
     yield Panel(f"{title}: training", axis, Axis("mean loss", low=0.0), tuple(losses), marks)
     yield Panel(f"{title}: validation", axis, percent("validation accuracy (%)", right), tuple(right), marks)
+
+
+def _labels(told: Mapping[str, Any]) -> dict[str, str]:
+    """What accuracies are called: the attack behind `selection` by its name, and which one selects."""
+    by, attack = selection_told(told)
+    names = {"selection": attack or "unnamed attack"}
+    return names | {by: f"{names.get(by, by)}, selects the epoch"}
 
 
 def read_metrics(folder: Path) -> list[dict[str, Any]]:
