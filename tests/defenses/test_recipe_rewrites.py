@@ -183,24 +183,21 @@ def gat(
     def step(
         net: nn.Module, x: Tensor, y: Tensor, views: Any, s: float, noise: Noise, lam: float, batch: int
     ) -> Any:
-        z = net(x)  # in training mode, and the attack's reference, too
+        a = 1.0 if guided(batch) else 0.0
+        p = softmax(net(x)).detach() if a or third_pass else 0.0  # in training mode
         if views is None:
             net.eval()
-            p = softmax(z).detach()
-            a = 1.0 if guided(batch) else 0.0
 
             def loss(image: Tensor) -> Tensor:
                 w = net(image)
                 base = ce(w, y) if attack == "ce" else margin(softmax(w), y)
-                return base + a * lam * squared(softmax(w), p)
+                return base + lam * squared(softmax(w), p) if a else base
 
             noisy = (x + alpha * EPS * noise.fold(1).signs(x)).clamp(0, 1)
             delta = (noisy + EPS * slope(loss, noisy).sign() - x).clamp(-EPS, EPS)
             views = [(x + delta).clamp(0, 1)]
             net.train()
-        z_adversarial = net(views[0])
-        if third_pass:
-            z = net(x)
+        z_adversarial, z = net(views[0]), net(x)
         if trained_on == "both":
             return ce(z, y, s) + ce(z_adversarial, y, s), views
         clean = ce(z, y, s) if trained_on == "drift" else margin(softmax(z), y)

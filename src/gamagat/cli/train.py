@@ -52,9 +52,12 @@ def train(
         int | None, typer.Option(min=0, help="Test images of the final table; 0: no table. (default: all)")
     ] = None,
     compile_: Annotated[
-        bool,
-        typer.Option("--compile/--no-compile", help="Compile the network first: half a minute, then faster."),
-    ] = False,
+        bool | None,
+        typer.Option(
+            "--compile/--no-compile",
+            help="Compile the step first: up to a minute, then faster. (default: on a GPU, if it pays)",
+        ),
+    ] = None,
     preset: Annotated[
         str | None, typer.Option(help="Settings for another family of data: mnist, cifar10, imagenet.")
     ] = None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -29,6 +29,7 @@ class Adversary:
     loss: Loss
     rule: Rule
     steps: int = 1
+    inline: bool = False  # whether the pass back is part of the same program, as a compiler wants it
 
     def __call__(
         self,
@@ -50,12 +51,29 @@ class Adversary:
             objective = Objective(lambda z: self.loss.value(view(z)), lambda z: self.loss.slope(view(z)))
             if coupled:
                 logits, grad = _together(model, x + delta, objective)
+            elif self.inline:
+                logits, grad = _inline(model, x + delta, objective)
             else:
                 logits, grad = backprop.read(model, x + delta, objective, noise)
             moment = torch.full_like(y, step)
             here = Iterate(x, delta, grad, torch.zeros_like(logits[:, 0]), moment, at)
             delta, state = self.rule.next(here, state, threat)
         return (x + delta).clamp(threat.low, threat.high).detach()
+
+
+def compiled(adversary: Adversary) -> Callable[..., Images]:
+    """The adversary as one program for the GPU, network included; only a single step is worth it."""
+    if adversary.steps > 1:
+        return adversary
+    whole: Callable[..., Images] = torch.compile(replace(adversary, inline=True).__call__, dynamic=False)
+    return whole
+
+
+def _inline(model: Model, images: Images, objective: Objective) -> Reading:
+    """What `backprop` reads, without asking autograd."""
+    logits, pull = torch.func.vjp(lambda image: logits_of(model, image), images)  # type: ignore[misc]
+    (grad,) = pull(objective.slope(logits).rescaled())
+    return Reading(logits, torch.nan_to_num(grad, nan=0.0, posinf=0.0, neginf=0.0))
 
 
 def _together(model: Model, images: Images, objective: Objective) -> Reading:

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from gamagat.defenses import objectives
-from gamagat.defenses.adversary import Adversary
+from gamagat.defenses.adversary import Adversary, compiled
+from gamagat.defenses.views import seeing
 from gamagat.pieces.noise import Noise
 from gamagat.pieces.threat import ThreatModel
 from gamagat.pieces.types import Images, Labels, Scores
@@ -73,17 +74,26 @@ class Stage:
     memory: dict[str, Tensor] = field(default_factory=dict)  # what a recipe carries from batch to batch
     views: list[Images] = field(default_factory=list)  # the adversarial images so far
     seen: int | None = None  # how many of the views have been handed out again, when a step is made twice
+    joined: bool = False  # whether several views go through the network as one batch
+    compiled: bool = False  # whether an attack of one step is compiled as a whole, network included
 
     def logits(self, images: Images) -> Scores:
         """The network's answer in its training mode and precision, with a graph to go back through."""
         with _cast(images, self.precision.train):
             scores: Scores = self.model(images)
-        return scores if scores.dtype == torch.float64 else scores.float()
+        return _at_least_single(scores)
+
+    def logits_of(self, *views: Images) -> tuple[Scores, ...]:
+        """The network's answers to several views, each normalised by itself, in this order."""
+        if not self.joined:
+            return tuple(self.logits(view) for view in views)
+        with seeing(self.model, len(views)):
+            return self.logits(torch.cat(views)).chunk(len(views))
 
     def answer(self, images: Images, training: bool = False) -> Scores:
         """What an attack compares with: logits without a graph, in the attack's mode and precision."""
         with torch.no_grad(), self._posing(training):
-            return self._attacked(images)
+            return _at_least_single(self._attacked(images))
 
     def attack(self, adversary: Adversary, reference: Scores | None = None, training: bool = False) -> Images:
         """Adversarial images for the batch, made in evaluation mode unless `training` is said."""
@@ -91,8 +101,9 @@ class Stage:
             self.seen += 1
             return self.views[self.seen - 1]
         stream = self.noise.fold(1 + len(self.views))
+        make = compiled(adversary) if self.compiled and not training else adversary
         with self._posing(training):
-            images = adversary(self._attacked, self.x, self.y, self.threat, stream, reference, training)
+            images = make(self._attacked, self.x, self.y, self.threat, stream, reference, training)
         self.views.append(images)
         return images
 
@@ -121,6 +132,10 @@ class Stage:
                 parameter.requires_grad_(True)
             for module, mode in modes:
                 module.training = mode
+
+
+def _at_least_single(scores: Scores) -> Scores:
+    return scores if scores.dtype == torch.float64 else scores.float()
 
 
 def _cast(images: Images, kind: torch.dtype | None) -> torch.autocast:

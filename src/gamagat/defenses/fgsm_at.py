@@ -39,8 +39,7 @@ def rfgsm_at(alpha: float = 0.5) -> Recipe:
     view = rfgsm_view(alpha)
 
     def step(stage: Stage) -> Terms:
-        adversarial = stage.logits(stage.attack(view))
-        clean = stage.logits(stage.x)
+        adversarial, clean = stage.logits_of(stage.attack(view), stage.x)
         terms = {
             "ce clean": stage.cross_entropy(clean) / 2,
             "ce adversarial": stage.cross_entropy(adversarial) / 2,

@@ -52,7 +52,8 @@ def gat(
     sign noise of alpha * eps and takes one step of eps up the cross-entropy plus lambda times the drift; with
     `alternate`, every second batch without the drift. Ablations: A1 never alternates, A2 attacks and trains
     with the margin, A3 trains with CE on clean and guided adversarial images, A4 the same on plain ones, A5
-    attacks with plain CE. `as_published` makes a clean pass of its own for the attack, as the scripts do.
+    attacks with plain CE. The drift is measured from a clean pass of its own, in training mode as in the
+    scripts; `as_published` makes it in every batch, needed or not, as it moves the running statistics.
     """
     check_options(weight=(weight, 0.0, HUGE), up=(up, 0.0, HUGE), alpha=(alpha, 0.0, 1.0))
     for share in step_up:
@@ -62,14 +63,11 @@ def gat(
     base = probability_margin if ablation == "A2" else cross_entropy
 
     def step(stage: Stage) -> Terms:
-        # The clean pass serves the attack as its reference and the loss as its first term.
-        clean = stage.logits(stage.x)
         plain = not guiding or (turns == 2 and stage.tick.turn == 0)
+        reference = None if plain and not as_published else stage.answer(stage.x, training=True)
         view = one_step(base if plain else guided(base, _now(stage.tick.weight)), alpha)
-        images = stage.attack(view, reference=clean.detach())
-        adversarial = stage.logits(images)
-        if as_published:
-            clean = stage.logits(stage.x)
+        images = stage.attack(view, None if plain else reference)
+        adversarial, clean = stage.logits_of(images, stage.x)
         return Terms(_terms(stage, clean, adversarial, ablation), clean, adversarial)
 
     return Made(step, stepped_up(weight, step_up, up), turns)

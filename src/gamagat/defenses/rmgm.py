@@ -14,7 +14,7 @@ def rmgm(weight: float = 1.0, alpha: float = 0.5) -> Recipe:
 
     def step(stage: Stage) -> Terms:
         plain, noisy = stage.attack(fgsm_view()), stage.attack(random)
-        first, second = stage.logits(plain), stage.logits(noisy)
+        first, second = stage.logits_of(plain, noisy)
         terms = {"ce": stage.cross_entropy(first), "gap": stage.tick.weight * logit_gap(first, second)}
         return Terms(terms, adversarial=first)
 

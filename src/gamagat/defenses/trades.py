@@ -30,7 +30,7 @@ def kl_view(steps: int, step: float) -> Adversary:
 def trades_terms(stage: Stage, view: Adversary) -> Terms:
     """CE(clean) + beta * KL(p(x) || p(x')), the adversary made in evaluation mode against p(x) there."""
     images = stage.attack(view, reference=stage.answer(stage.x))
-    clean, adversarial = stage.logits(stage.x), stage.logits(images)
+    clean, adversarial = stage.logits_of(stage.x, images)
     gap = stage.tick.weight * objectives.divergence(clean, adversarial)
     return Terms({"ce": stage.cross_entropy(clean), "kl": gap}, clean, adversarial)
 

@@ -19,7 +19,7 @@ from gamagat.engine.checks import check_batch_size, check_door
 from gamagat.engine.ledger import CLEAN, Ledger
 from gamagat.engine.manifest import Manifest, circumstances, data_hash, weights_hash, write_json
 from gamagat.engine.plan import PlannedAttack
-from gamagat.engine.quick.network import Quick, check_precision, quickened
+from gamagat.engine.quick.network import Quick, check_precision, remembered
 from gamagat.engine.ranks import Ranks, ranks
 from gamagat.engine.results import Evaluation, summarize
 from gamagat.engine.run import RESULT, read_run
@@ -75,8 +75,9 @@ def evaluate(
     with ranks() as group, _folder(out, group) as folder, borrowed(model), tf32:
         arena = Arena(fitted(model), data, threat, device, batch_size, seed, deadline, onlooker)
         check_door(arena.model, data, device, force)
-        arena.quick = _stand_in(arena, plan, precision)
-        manifest = _agreed(folder, group, _manifest(arena, plan, words, group, weights_hash(model)))
+        weights = weights_hash(model)
+        arena.quick = _stand_in(arena, plan, precision, weights)
+        manifest = _agreed(folder, group, _manifest(arena, plan, words, group, weights))
         stopped = _carry_out(arena, plan, folder, manifest, group)
         if stopped != INTERRUPTED:
             group.wait()  # a process whose time is over is waited for as well
@@ -88,11 +89,11 @@ def evaluate(
     return result
 
 
-def _stand_in(arena: Arena, plan: tuple[PlannedAttack, ...], precision: str) -> Quick | None:
+def _stand_in(arena: Arena, plan: tuple[PlannedAttack, ...], precision: str, weights: str) -> Quick | None:
     """What attacks see in place of the network, chosen by a look at the first images."""
     sample, _ = arena.data.batch(torch.arange(min(SAMPLE, len(arena.data))), arena.device)
     work = len(arena.data) * sum(passes(run) for attack in plan for _, run in attack.runs)
-    return quickened(arena.model, precision, sample, work, arena.onlooker.say)
+    return remembered(arena.model, weights, precision, sample, work, arena.onlooker.say)
 
 
 @contextmanager

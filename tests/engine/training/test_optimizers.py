@@ -79,3 +79,15 @@ def test_an_overflow_leaves_the_parameters_where_they_are(kind, bad):
         same = [torch.equal(*pair) for pair in zip(before, optimizer.parameters, strict=True)]
         assert all(same) if grads is broken else not any(same)
     assert all(value.isfinite().all() for values in optimizer.state.values() for value in values)
+
+
+@pytest.mark.parametrize("kind", [Sgd, Adam])
+def test_the_order_in_memory_does_not_matter(kind):
+    # A compiled backward pass gives the gradients of convolutions in another order than the weights have.
+    shape, rate = (4, 3, 5, 5), torch.tensor(0.1)
+    weight, grad = (torch.randn(shape, generator=torch.Generator().manual_seed(seed)) for seed in (0, 1))
+    usual, turned = kind([weight.clone()], 0.9, 0.01), kind([weight.clone()], 0.9, 0.01)
+    for _ in range(2):
+        usual.step([grad], rate)
+        turned.step([grad.contiguous(memory_format=torch.channels_last)], rate)
+    assert torch.allclose(usual.parameters[0], turned.parameters[0])

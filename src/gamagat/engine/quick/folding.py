@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from inspect import Parameter, signature
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, fx, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
+from torch.nn.utils.parametrize import is_parametrized
 
 from gamagat.engine.quick.convolution import conv_relu
 
@@ -21,12 +24,8 @@ def folded(model: nn.Module) -> fx.GraphModule:
     Python code inside the network runs once, now. Whoever uses the copy must check that it still does what
     the network does.
     """
-    tracer = fx.Tracer()
-    graph = tracer.trace(deepcopy(model).eval())
-    for node in graph.nodes:
-        node.type = None  # annotations are ours, not the tracer's
-    net = fx.GraphModule(tracer.root, graph)
-    for node in list(graph.nodes):
+    net = _traced(_settled(deepcopy(model).eval()))
+    for node in list(net.graph.nodes):
         before = _only_input(net, node, nn.Conv2d)
         norm = _module(net, node)
         if before is not None and isinstance(norm, nn.BatchNorm2d) and norm.track_running_stats:
@@ -50,12 +49,40 @@ def halved(net: fx.GraphModule) -> fx.GraphModule:
             behind = _module(net, before)
             if isinstance(behind, nn.Conv2d) and _plain(behind):
                 _bypass(net, node, before, RectifiedConv(behind))
-        elif isinstance(conv, nn.Conv2d) and conv.in_channels < EIGHT and _plain(conv):
+        elif isinstance(conv, nn.Conv2d) and _narrow(conv) and _used_once(net, node):
             _put(net, str(node.target), PaddedConv(conv))
     if last is not None:
         _put(net, _name_of(net, last), FullLinear(last))
     net.recompile()
     return net
+
+
+def _settled(model: nn.Module) -> nn.Module:
+    """The network with weights that are computed from others (weight norm and its like) computed for good."""
+    for module in filter(is_parametrized, list(model.modules())):
+        names = dict(module.get_submodule("parametrizations").named_children())
+        weights = {name: getattr(module, name).detach() for name in names}
+        del module.parametrizations
+        module.__class__ = type(module).__bases__[0]  # torch's own remover spoils the original's class
+        for name, weight in weights.items():
+            module.register_parameter(name, nn.Parameter(weight, requires_grad=False))
+    return model
+
+
+def _traced(model: nn.Module) -> fx.GraphModule:
+    tracer = fx.Tracer()
+    graph = tracer.trace(model, _defaults(model))
+    for node in graph.nodes:
+        node.type = None  # annotations are ours, not the tracer's
+        if node.op == "call_method" and node.target == "view":
+            node.target = "reshape"  # a view may not be had of images whose channels come last
+    return fx.GraphModule(tracer.root, graph)
+
+
+def _defaults(model: nn.Module) -> dict[str, Any]:
+    """What the network takes besides images, as it is when nobody says otherwise."""
+    others = list(signature(type(model).forward).parameters.values())[2:]
+    return {other.name: other.default for other in others if other.default is not Parameter.empty}
 
 
 class RectifiedConv(nn.Module):
@@ -66,14 +93,14 @@ class RectifiedConv(nn.Module):
 
     def __init__(self, conv: nn.Conv2d) -> None:
         super().__init__()
-        self.conv, self.missing = conv, max(0, EIGHT - conv.in_channels)
+        self.missing = max(0, EIGHT - conv.in_channels)
         self.stride, self.padding = list(conv.stride), _padding(conv)
         bias = conv.weight.new_zeros(conv.out_channels) if conv.bias is None else conv.bias.detach()
         self.register_buffer("bias", bias.clone())
         self.register_buffer("weight", _padded(conv.weight.detach(), self.missing))
 
-    def forward(self, x: Tensor) -> Tensor:
-        x = _padded(x.to(self.weight.dtype), self.missing)
+    def forward(self, input: Tensor) -> Tensor:  # as in torch: some call it by name
+        x = _padded(input.to(self.weight.dtype), self.missing)
         out: Tensor = conv_relu(x, self.weight, self.bias, self.stride, self.padding)
         return out
 
@@ -88,8 +115,8 @@ class PaddedConv(nn.Module):
         self.conv, self.missing = conv, EIGHT - conv.in_channels
         self.register_buffer("weight", _padded(conv.weight.detach(), self.missing))
 
-    def forward(self, x: Tensor) -> Tensor:
-        x, conv = _padded(x.to(self.weight.dtype), self.missing), self.conv
+    def forward(self, input: Tensor) -> Tensor:
+        x, conv = _padded(input.to(self.weight.dtype), self.missing), self.conv
         return F.conv2d(x, self.weight, conv.bias, conv.stride, _padding(conv))
 
 
@@ -100,9 +127,9 @@ class FullLinear(nn.Module):
         super().__init__()
         self.linear = linear
 
-    def forward(self, x: Tensor) -> Tensor:
-        with torch.autocast(x.device.type, enabled=False):
-            scores: Tensor = self.linear(x.float())
+    def forward(self, input: Tensor) -> Tensor:
+        with torch.autocast(input.device.type, enabled=False):
+            scores: Tensor = self.linear(input.float())
         return scores
 
 
@@ -120,8 +147,19 @@ def _plain(conv: nn.Conv2d) -> bool:
     return zeros and conv.groups == 1 and tuple(conv.dilation) == (1, 1)
 
 
+def _narrow(conv: nn.Conv2d) -> bool:
+    return conv.in_channels < EIGHT and _plain(conv)
+
+
 def _module(net: fx.GraphModule, node: fx.Node) -> nn.Module | None:
-    return net.get_submodule(str(node.target)) if node.op == "call_module" else None
+    """The module that is called here; None also for one with hooks: nobody knows what they do."""
+    module = net.get_submodule(str(node.target)) if node.op == "call_module" else None
+    return None if module is None or _hooked(module) else module
+
+
+def _hooked(module: nn.Module) -> bool:
+    before, behind = module._forward_pre_hooks, module._forward_hooks
+    return bool(before or behind or module._backward_pre_hooks or module._backward_hooks)
 
 
 def _is_relu(net: fx.GraphModule, node: fx.Node) -> bool:
@@ -135,8 +173,12 @@ def _only_input(net: fx.GraphModule, node: fx.Node, kind: type[nn.Module]) -> fx
     before = node.args[0] if node.args else None
     if not isinstance(before, fx.Node) or not isinstance(_module(net, before), kind):
         return None
-    modules = [other.target for other in net.graph.nodes if other.op == "call_module"]
-    return before if len(before.users) == 1 and modules.count(before.target) == 1 else None
+    return before if len(before.users) == 1 and _used_once(net, before) else None
+
+
+def _used_once(net: fx.GraphModule, node: fx.Node) -> bool:
+    """Whether the module is called here and nowhere else, nor its weights are taken by themselves."""
+    return sum(f"{other.target}.".startswith(f"{node.target}.") for other in net.graph.nodes) == 1
 
 
 def _bypass(net: fx.GraphModule, node: fx.Node, before: fx.Node, module: nn.Module) -> None:

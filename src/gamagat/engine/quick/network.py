@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import logging
+import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from functools import partial
 from time import perf_counter
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -22,10 +25,12 @@ from gamagat.pieces.types import Images, Model, Scores
 PRECISIONS = ("auto", "fp32", "tf32", "fp16")
 CLOSE = {torch.float32: (1e-3, 0.999), torch.float16: (5e-2, 0.95)}  # error of logits, likeness of gradients
 FACTORS = (2.0**12, 2.0**8, 2.0**4, 1.0)  # how much louder gradients may travel in half precision
+LOOKS = 6  # at a network, to see whether it answers by chance
 HEADROOM = 2.0**6  # by how much a gradient may be larger than those of the sample
 WORTH_COMPILING = 300_000  # images through the network and back from which on compiling has paid
 
 Say = Callable[[str], None]
+_KNOWN: WeakKeyDictionary[nn.Module, tuple[Any, Quick | None]] = WeakKeyDictionary()
 
 
 class Quick(NamedTuple):
@@ -59,7 +64,7 @@ def quickened(model: Model, precision: str, sample: Images, passes: int, say: Sa
     `passes` is how many images will go through it: compiling wants many.
     """
     rungs = _rungs(model, precision, passes) if isinstance(model, nn.Module) else []
-    if not rungs or _random(model, sample):
+    if not rungs or not _steady(model, sample[:2]):
         return None
     for number, rung in enumerate(rungs):
         began = perf_counter()
@@ -74,6 +79,18 @@ def quickened(model: Model, precision: str, sample: Images, passes: int, say: Sa
         if rung.kind == torch.float16:
             say(f"{rung.words}: {reason}; attacks use {instead}")
     return None
+
+
+def remembered(
+    model: Model, weights: str, precision: str, sample: Images, passes: int, say: Say
+) -> Quick | None:
+    """`quickened`, but once for a network as long as it lives and has these weights."""
+    if not isinstance(model, nn.Module):
+        return None
+    key = (weights, precision, sample.device, tuple(sample.shape[1:]), passes >= WORTH_COMPILING)
+    if _KNOWN.get(model, (None, None))[0] != key:
+        _KNOWN[model] = key, quickened(model, precision, sample, passes, say)
+    return _KNOWN[model][1]
 
 
 def _rungs(model: nn.Module, precision: str, passes: int) -> list[Rung]:
@@ -96,13 +113,16 @@ def _rungs(model: nn.Module, precision: str, passes: int) -> list[Rung]:
 
 def _single(model: nn.Module) -> Model:
     net = folded(model).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    return lambda images: net(images.contiguous(memory_format=torch.channels_last))
+    # `forward`, since a traced network that is called prints what fails in it.
+    return lambda images: net.forward(images.contiguous(memory_format=torch.channels_last))
 
 
 def _half(model: nn.Module, fold: bool, compiled: bool) -> Model:
     net = halved(folded(model)) if fold else deepcopy(model).eval()
-    net = net.requires_grad_(False).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    return HalfNetwork(torch.compile(net) if compiled else net, compiled)
+    net = net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    if compiled:
+        return HalfNetwork(torch.compile(net), compiled)
+    return HalfNetwork(net.forward if fold else net)
 
 
 class HalfNetwork:
@@ -133,7 +153,7 @@ class Louder(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, values: Tensor, factor: float) -> Tensor:
         ctx.factor = factor
-        return values.view_as(values)
+        return values.clone()  # a view could not be written over, as some networks do
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
@@ -179,8 +199,8 @@ def _doubt(model: Model, made: Model, sample: Images, error: float, likeness: fl
         size = (logits - logits.mean(1, keepdim=True)).abs().amax().clamp_min(1e-6)
         off = (other - logits[: len(part)]).abs().amax() / size
         if not bool(off <= error):
-            return f"its logits are off by {float(off):.1%}"
-        likes = torch.cosine_similarity(slope.flatten(1), grad[: len(part)].flatten(1))
+            return f"its logits are off by {float(off):.1%}" if off.isfinite() else "its logits overflow"
+        likes = torch.cosine_similarity(slope.flatten(1), grad[: len(part)].flatten(1), eps=1e-30)
         flat = grad[: len(part)].flatten(1).abs().amax(1) == 0
         share = float((flat | (likes >= likeness)).float().mean())
         if share < 0.9:
@@ -200,11 +220,23 @@ def _pulled(model: Model, images: Images) -> tuple[Scores, Images]:
 
 
 @torch.no_grad()
-def _random(model: Model, sample: Images) -> bool:
-    """Whether the network answers the same question differently; then it is left alone."""
-    with full_precision():
-        first, second = logits_of(model, sample[:4]), logits_of(model, sample[:4])
-    return not torch.allclose(first, second, rtol=1e-4, atol=1e-5, equal_nan=True)
+def _steady(model: Model, images: Images) -> bool:
+    """Whether the network always gives the same answer and draws no random numbers; else it is left alone."""
+    dice = _dice(images.device)
+    try:
+        with full_precision():
+            first, *others = (logits_of(model, images) for _ in range(LOOKS))
+    except Exception:  # whoever attacks the network itself will see why
+        return False
+    same = (torch.allclose(first, other, rtol=1e-4, atol=1e-5, equal_nan=True) for other in others)
+    return all(same) and dice == _dice(images.device)
+
+
+def _dice(device: torch.device) -> list[Any]:
+    """Where the generators of random numbers stand."""
+    states = [torch.get_rng_state(), *([torch.cuda.get_rng_state(device)] if device.type == "cuda" else [])]
+    numpy = np.random.get_state(legacy=False)["state"]
+    return [random.getstate(), numpy["pos"], numpy["key"].tolist(), *(state.tolist() for state in states)]
 
 
 @contextmanager

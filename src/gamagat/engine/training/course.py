@@ -56,7 +56,7 @@ class TrainingRequest:
     precision: str = "auto"
     on_collapse: OnCollapse = OnCollapse.WARN
     tensorboard: bool = False
-    compile: bool = False
+    compile: bool | None = None  # None: where it pays
     preset: str | None = None  # the family of data whose settings are used; else the data set's own
 
 

@@ -34,10 +34,18 @@ class Sgd:
     def step(self, grads: Sequence[Tensor], rate: Tensor, overflow: Tensor | None = None) -> None:
         moving = self.state["velocity"] if self.momentum else []  # as the fused operation wants it
         torch._fused_sgd_(
-            self.parameters, list(grads), moving, lr=rate, momentum=self.momentum,
+            self.parameters, _laid_out(grads, self.parameters), moving, lr=rate, momentum=self.momentum,
             weight_decay=self.decay, dampening=0.0, nesterov=False, maximize=False, is_first_step=False,
             found_inf=overflow,
         )  # fmt: skip
+
+
+def _laid_out(grads: Sequence[Tensor], parameters: Sequence[Tensor]) -> list[Tensor]:
+    """The gradients in the order in memory of their parameters, which is all that a fused operation sees."""
+    return [
+        grad if grad.stride() == parameter.stride() else torch.empty_like(parameter).copy_(grad)
+        for grad, parameter in zip(grads, parameters, strict=True)
+    ]
 
 
 class Adam:

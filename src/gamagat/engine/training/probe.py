@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from enum import StrEnum
 from math import isfinite
@@ -15,7 +16,7 @@ from torch import nn
 from gamagat.data.core import Dataset
 from gamagat.defenses.adversary import Adversary
 from gamagat.engine.judge import winners
-from gamagat.engine.runtime import borrowed, full_precision
+from gamagat.engine.runtime import borrowed
 from gamagat.engine.training.step import as_written
 from gamagat.pieces.gradients import logits_of
 from gamagat.pieces.losses import cross_entropy
@@ -75,18 +76,19 @@ class Probe:
         """
         right = dict.fromkeys(["clean", *self.attacks], 0)
         losses = dict.fromkeys(["clean", "pgd-10"], 0.0)
-        with borrowed(model), as_written():
+        with borrowed(model):
             for part in torch.split(torch.arange(len(self.data)), self.batch_size):
                 x, y = self.data.batch(part, self.device)
                 if self.device.type == "cuda":
                     x = x.contiguous(memory_format=torch.channels_last)
                 noise = Noise.for_images(self.data.ids[part].to(self.device))
-                views = {
-                    name: attack(self._cast(model), x, y, self.threat, noise)
-                    for name, attack in self.attacks.items()
-                }
+                with nullcontext() if len(x) == self.batch_size else as_written():
+                    views = {
+                        name: attack(self._cast(model), x, y, self.threat, noise)
+                        for name, attack in self.attacks.items()
+                    }
                 for name, images in {"clean": x, **views}.items():
-                    logits = _logits(model, images)
+                    logits = self._logits(model, images)
                     right[name] += int((winners(logits) == y).sum())
                     if name in losses:
                         losses[name] += float(F.cross_entropy(logits, y, reduction="sum"))
@@ -105,11 +107,11 @@ class Probe:
 
         return answer
 
-
-@torch.no_grad()
-def _logits(model: nn.Module, images: Images) -> Scores:
-    with full_precision():
-        return logits_of(model, images)
+    @torch.no_grad()
+    def _logits(self, model: nn.Module, images: Images) -> Scores:
+        """As the network is trained: epochs are compared with each other, and nothing is claimed."""
+        with as_written():  # a shape and a mode of their own, a few times an epoch
+            return logits_of(self._cast(model), images)
 
 
 def collapsed(now: dict[str, Any], before: Sequence[dict[str, Any]] = (), images: int = 1000) -> bool:

@@ -32,6 +32,7 @@ from gamagat.pieces.threat import ThreatModel
 __all__ = ["LAST", "METRICS", "SELECTED", "Listener", "Trained", "TrainingRequest", "train", "usual_model"]
 
 RUN = "training.json"
+LONG = 10_000  # steps from which on compiling pays
 USUAL = {  # the paper's networks
     "digits": "digits-cnn",
     "mnist": "m-lenet",
@@ -183,14 +184,21 @@ def _trainer(
         check_door(model, data, device)
     if device.type == "cuda":
         model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    if request.compile:
-        model.compile(dynamic=False)
     divided(len(data), plan.settings.batch, group)
     feed = make_feed(data, size, device)
-    trainer = Trainer(model, plan.recipe, plan.settings, threat, feed, size, _augment(plan), precision, group)
+    trainer = Trainer(
+        model, plan.recipe, plan.settings, threat, feed, size, _augment(plan), precision, group,
+        compiled=_worth_compiling(request, plan, data, device),
+    )  # fmt: skip
     if plan.recipe.carries:
         trainer.remember(data.shape)
     return trainer
+
+
+def _worth_compiling(request: TrainingRequest, plan: Plan, data: Dataset, device: torch.device) -> bool:
+    """As it is asked for; else on a GPU, where training is long enough to win the minute back."""
+    steps = plan.settings.epochs * plan.settings.replays * len(data) // plan.settings.batch
+    return device.type == "cuda" and steps >= LONG if request.compile is None else request.compile
 
 
 def _augment(plan: Plan) -> Augment:

@@ -16,6 +16,7 @@ from gamagat.defenses.core import Precision, Recipe, Stage, Terms, Tick
 from gamagat.defenses.step import gradients
 from gamagat.engine.ranks import Ranks
 from gamagat.engine.training.feed import Feed, Part
+from gamagat.engine.training.form import reformed
 from gamagat.engine.training.optimizers import make_optimizer
 from gamagat.engine.training.scaling import Scaler
 from gamagat.engine.training.settings import Settings
@@ -84,10 +85,15 @@ class Trainer:
         precision: Precision = Precision(),
         group: Ranks = Ranks(),
         record: bool = True,
+        compiled: bool = False,
     ) -> None:
         self.model, self.recipe, self.settings, self.threat = model, recipe, settings, threat
         self.feed, self.size, self.augment = feed, size, augment
         self.precision, self.group = precision, group
+        self.compiled, self.joined = compiled, compiled and reformed(model)
+        self.drawn = torch.compile(self._drawn, dynamic=False) if compiled else self._drawn
+        if compiled:
+            model.compile(dynamic=False)
         self.parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         self.device = self.parameters[0].device
         self.optimizer = make_optimizer(settings, self.parameters)
@@ -152,21 +158,25 @@ class Trainer:
 
     def _stage(self, count: int, tick: Tick) -> Stage:
         raw = self.feed.read(self.number, count)
-        noise = Noise(raw.keys)
-        images = to_unit(self.augment(raw.images, noise.fold(0)))
-        if self.device.type == "cuda":
-            images = images.contiguous(memory_format=torch.channels_last)
         return Stage(
             self.model,
-            images,
+            self.drawn(raw.images, raw.keys),
             raw.labels,
             self.threat,
-            noise,
+            Noise(raw.keys),
             tick,
             self.precision,
             self.settings.smoothing,
             self.memory,
+            joined=self.joined,
+            compiled=self.compiled,
         )
+
+    def _drawn(self, images: Tensor, keys: Tensor) -> Tensor:
+        """The images of a batch as the network will see them, augmented with each image's own numbers."""
+        images = to_unit(self.augment(images, Noise(keys).fold(0)))
+        cuda = self.device.type == "cuda"
+        return images.contiguous(memory_format=torch.channels_last) if cuda else images
 
     def _shared(self, grads: list[Tensor], share: float) -> None:
         """The mean of the gradients over all images of all processes."""
