@@ -200,7 +200,7 @@ def test_a_radius_is_told_twice_only_if_it_was_written_as_a_fraction(command, ep
     assert f"linf, {words}" in [line.strip().removeprefix("threat").strip() for line in out.splitlines()]
 
 
-@pytest.mark.parametrize("what", ["gamagat.cli.app", "gamagat.cli.evaluate"])
+@pytest.mark.parametrize("what", ["gamagat.cli.app", "gamagat.cli.list", "torch"])
 def test_an_interruption_while_modules_are_imported_is_one_line(tmp_path, what):
     # The module is found by a finder that behaves as if Ctrl-C were pressed at that moment.
     script = tmp_path / "script.py"

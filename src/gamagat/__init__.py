@@ -1,19 +1,60 @@
-"""Guided adversarial attacks and training for image classifiers."""
+"""Guided adversarial attacks and training for image classifiers.
 
-from gamagat.api import ReadyAttack, attack, evaluate
-from gamagat.attacks.core import ATTACKS, Attack, IterativeAttack
-from gamagat.attacks.outcome import Outcome
-from gamagat.autoattack import AutoAttack
-from gamagat.data.core import DATASETS, Dataset, load_data
-from gamagat.engine.compare import compare_runs
-from gamagat.engine.results import Evaluation
-from gamagat.engine.run import read_run
-from gamagat.engine.verify import verify_folder as verify
+Names are looked up when they are used: `import gamagat` takes no time, torch comes with the first of them.
+"""
+
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
 from gamagat.errors import CheckpointError, ConfigError, DataError, GamagatError, ModelError, RunError
-from gamagat.models.core import MODELS, load_model
-from gamagat.pieces.noise import Noise
-from gamagat.pieces.threat import L2, LINF, ThreatModel
 from gamagat.version import __version__
+
+if TYPE_CHECKING:
+    from gamagat.api import ReadyAttack, attack, evaluate
+    from gamagat.attacks.core import ATTACKS, Attack, IterativeAttack
+    from gamagat.attacks.outcome import Outcome
+    from gamagat.autoattack import AutoAttack
+    from gamagat.data.core import DATASETS, Dataset, load_data
+    from gamagat.engine.compare import compare_runs
+    from gamagat.engine.results import Evaluation
+    from gamagat.engine.run import read_run
+    from gamagat.engine.verify import verify_folder as verify
+    from gamagat.models.core import MODELS, load_model
+    from gamagat.pieces.noise import Noise
+    from gamagat.pieces.threat import L2, LINF, ThreatModel
+else:
+    _HOMES = {
+        "api": ("ReadyAttack", "attack", "evaluate"),
+        "attacks.core": ("ATTACKS", "Attack", "IterativeAttack"),
+        "attacks.outcome": ("Outcome",),
+        "autoattack": ("AutoAttack",),
+        "data.core": ("DATASETS", "Dataset", "load_data"),
+        "engine.compare": ("compare_runs",),
+        "engine.results": ("Evaluation",),
+        "engine.run": ("read_run",),
+        "engine.verify": ("verify",),
+        "models.core": ("MODELS", "load_model"),
+        "pieces.noise": ("Noise",),
+        "pieces.threat": ("L2", "LINF", "ThreatModel"),
+    }
+    _OTHERWISE = {"verify": "verify_folder"}  # what a name is called at home
+
+    # Type checkers do not see this: they would take any name for one that is there.
+    def __getattr__(name):
+        """A public name, or a part of the package, on its first use."""
+        for home, names in _HOMES.items():
+            if name in names:
+                value = getattr(import_module(f"{__name__}.{home}"), _OTHERWISE.get(name, name))
+                globals()[name] = value
+                return value
+        if not name.startswith("_") and find_spec(f"{__name__}.{name}") is not None:
+            return import_module(f"{__name__}.{name}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def __dir__():
+        return sorted({*globals(), *__all__})
+
 
 __all__ = [
     "ATTACKS",

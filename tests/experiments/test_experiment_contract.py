@@ -9,7 +9,6 @@ from gamagat.engine.plan import plan_attacks
 from gamagat.engine.training.settings import make_plan
 from gamagat.experiments import paper
 from gamagat.experiments.core import EXPERIMENTS, find
-from gamagat.experiments.runner import networks_of
 from gamagat.models.core import MODELS
 from gamagat.pieces.threat import norm_named
 from gamagat.registry import parse_spec
@@ -35,7 +34,7 @@ def test_every_attack_can_be_read(name):
 
 @every_table
 def test_every_recipe_makes_a_plan_and_every_network_has_a_name(name):
-    for network in networks_of(find(name)):
+    for network in find(name).networks:
         if network.recipe is not None:
             make_plan(network.recipe, FAMILIES[network.data], network.model)
         assert parse_spec(network.model)[0] in MODELS

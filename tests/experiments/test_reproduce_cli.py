@@ -126,7 +126,7 @@ def test_a_network_of_ones_own(command, tmp_path):
     ("words", "message"),
     [
         (["reproduce", "tabel2"], "unknown experiment 'tabel2'; did you mean 'table2'?"),
-        (["reproduce"], "which table? Name one of"),
+        (["reproduce"], "which table or figure? Name one of"),
         (["reproduce", "--markdown", "x.md"], "--markdown needs --results DIR"),
         ([*WORDS, "--markdown", "x.md"], "--markdown needs --results DIR"),  # before hours of work
         ([*WORDS, "--markdown", "no/x.md", "--results", "r"], "there is no folder no to write x.md into"),

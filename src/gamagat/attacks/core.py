@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import torch
 
 from gamagat.attacks.lanes import News, in_lanes
-from gamagat.attacks.network import Network
+from gamagat.attacks.network import Network, fallen
 from gamagat.attacks.outcome import Outcome
 from gamagat.errors import ConfigError
 from gamagat.pieces.gradients import Gradient, Objective, backprop, logits_of
@@ -236,10 +236,11 @@ class IterativeAttack:
         if self.gradient.random:
             noise = noise.fold(0)  # images are at different steps, so each carries its own keys along
         logits, grad = self.gradient.read(model, walk.x + walk.delta, objective, noise)
-        here = Iterate(walk.x, walk.delta, grad, objective.value(logits), walk.step, at)
+        value = objective.value(logits) if self.rule.reads_loss else torch.zeros_like(logits[:, 0])
+        here = Iterate(walk.x, walk.delta, grad, value, walk.step, at)
         delta, state = self.rule.next(here, walk.state, threat)
         walk = walk._replace(delta=delta, state=state, step=walk.step + 1, keys=noise.keys)
-        return walk, logits.argmax(1) != walk.y
+        return walk, fallen(model, logits, walk.y)
 
     def _news(self, walk: Walk, threat: ThreatModel) -> News:
         """Where the leaving images were and what became of them: the iterate that fooled, or the last one."""

@@ -9,6 +9,7 @@ import torch
 
 from gamagat.errors import GamagatError, ModelError
 from gamagat.pieces.gradients import logits_of
+from gamagat.pieces.losses import take, without
 from gamagat.pieces.types import Images, Labels, Mask, Model, Scores
 
 
@@ -26,7 +27,8 @@ class Network:
 
     With `padded`, a batch is filled up to one of a few sizes, so that a GPU meets few shapes. The judge will
     see an image through `look`; with None it is not asked before the end. With `patience`, attacks look only
-    every so many steps which images have fallen: on a GPU each look makes the host wait.
+    every so many steps which images have fallen: on a GPU each look makes the host wait. An image has fallen
+    when a wrong class leads by more than `slack`, which is as far as the network's numbers can be trusted.
     """
 
     def __init__(
@@ -38,9 +40,10 @@ class Network:
         seen: Callable[[int], None] | None = None,
         look: Callable[[Model, Images], Labels] | None = predict,
         patience: int = 1,
+        slack: float = 0.0,
     ) -> None:
         self.model, self.width, self.padded, self.deadline = model, width, padded, deadline
-        self.seen, self.look, self.patience = seen, look, patience
+        self.seen, self.look, self.patience, self.slack = seen, look, patience, slack
 
     def __call__(self, images: Images) -> Scores:
         if monotonic() > self.deadline:
@@ -82,6 +85,14 @@ def full(count: int, width: int) -> int:
     """The size that a batch is filled up to: sixteenths of the width, and powers of two below one of them."""
     step = max(1, width // 16)
     return min(width, -(-count // step) * step if count > step else max(2, 1 << (count - 1).bit_length()))
+
+
+def fallen(model: Model, logits: Scores, y: Labels) -> Mask:
+    """Which images a network with these logits takes for another class, as far as it can be trusted."""
+    slack = model.slack if isinstance(model, Network) else 0.0
+    if slack == 0:
+        return logits.argmax(1) != y
+    return without(logits, y).amax(1) - take(logits, y) > slack
 
 
 def is_memory(error: Exception) -> bool:

@@ -10,7 +10,7 @@ import torch
 
 from gamagat.attacks.core import ATTACKS, HUGE, TINY, Attack, check_options
 from gamagat.attacks.lanes import News, in_lanes
-from gamagat.attacks.network import Network
+from gamagat.attacks.network import Network, fallen
 from gamagat.attacks.outcome import Outcome
 from gamagat.attacks.square_windows import any_side, moved, odd_side, repainted, stripes, tiles
 from gamagat.pieces.gradients import logits_of
@@ -127,7 +127,7 @@ def ask(model: Model, walk: Walk, threat: ThreatModel) -> tuple[Walk, Mask]:
     """One query for every image, and which of them fell; one that the judge does not confirm walks on."""
     images = _image(walk.x, walk.trial, threat)
     logits = logits_of(model, images)
-    fell, looks = logits.argmax(1) != walk.y, walk.looks
+    fell, looks = fallen(model, logits, walk.y), walk.looks
     if isinstance(model, Network) and model.asks and bool(fell.any()):
         looks = looks + fell
         fell = fell.masked_scatter(fell, model.confirms(images[fell], walk.y[fell]))

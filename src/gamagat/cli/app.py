@@ -2,42 +2,120 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
-from pkgutil import iter_modules
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
 
 import typer
+from typer.core import TyperGroup
 
-from gamagat.engine.ranks import Ranks
 from gamagat.errors import GamagatError
 from gamagat.reports.terminal import fail
 from gamagat.version import __version__
 
 USAGE: Any = typer.BadParameter.__bases__[0]  # the usage error of whichever click typer was built on
-
-app = typer.Typer(
-    help="How robust is an image classifier really? Guided adversarial attacks, each success checked again.",
-    invoke_without_command=True,
-    pretty_exceptions_enable=False,
-    add_completion=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+HERE = Path(__file__).parent
 
 
-def run() -> None:
-    """Parse and call; a mistake of the caller's is one sentence and exit code 2."""
-    package = __name__.rpartition(".")[0]
-    for module in iter_modules(import_module(package).__path__):
-        import_module(f"{package}.{module.name}")  # each adds its command
+class Interrupted(Exception):  # noqa: N818 - no error
+    """Ctrl-C on its way through typer, which would end the process without a word."""
+
+
+class Group(TyperGroup):
+    """A command that tells of Ctrl-C."""
+
+    def make_context(self, *words: Any, **options: Any) -> Any:
+        with _told():
+            return super().make_context(*words, **options)
+
+    def invoke(self, ctx: Any) -> Any:
+        with _told():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _told() -> Iterator[None]:
     try:
-        sys.exit(app(standalone_mode=False))
+        yield
+    except KeyboardInterrupt:
+        raise Interrupted from None
+
+
+def _command() -> typer.Typer:
+    """The command without subcommands."""
+    return typer.Typer(
+        cls=Group,
+        help="How robust is an image classifier really? Guided adversarial attacks, each success checked "
+        "again.",
+        invoke_without_command=True,
+        pretty_exceptions_enable=False,
+        add_completion=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+
+
+app = _command()
+
+
+class Subcommand(NamedTuple):
+    """What its source says of a subcommand."""
+
+    module: str
+    help: str
+
+
+def load(words: Sequence[str]) -> typer.Typer:
+    """The command with the subcommand that is called; without one, with the names and first lines of all.
+
+    A subcommand brings torch, which takes seconds; help and mistakes need not wait for it.
+    """
+    known = dict(subcommands())
+    called = next((word for word in words if not word.startswith("-")), "")
+    if called in known:
+        import_module(f"{__package__}.{known[called].module}")  # which adds itself
+        return app
+    menu = _command()
+    menu.callback()(top)
+    for name, subcommand in known.items():
+        menu.command(name, help=subcommand.help)(_nothing)
+    return menu
+
+
+def subcommands() -> Iterator[tuple[str, Subcommand]]:
+    """All subcommands by name, read from the source files beside this one without importing them."""
+    for path in sorted(HERE.glob("*.py")):
+        for node in ast.parse(path.read_text("utf-8")).body:
+            if isinstance(node, ast.FunctionDef) and (name := _registered(node)):
+                yield name, Subcommand(path.stem, ast.get_docstring(node) or "")
+
+
+def _registered(function: ast.FunctionDef) -> str | None:
+    """The name under which `@app.command(...)` adds a function; None for any other function."""
+    for decorator in function.decorator_list:
+        if isinstance(decorator, ast.Call) and ast.unparse(decorator.func) == "app.command":
+            given = [word.value for word in decorator.args if isinstance(word, ast.Constant)]
+            return str(given[0]) if given else function.name.replace("_", "-")
+    return None
+
+
+def _nothing() -> None:
+    """Stands for a subcommand where only its name is asked for."""
+
+
+def run(command: typer.Typer) -> None:
+    """Parse and call; a mistake of the caller's is one sentence and exit code 2."""
+    try:
+        sys.exit(command(prog_name="gamagat", standalone_mode=False))
     except GamagatError as error:
-        if Ranks.here().first:  # the others have the same to say
+        if _speaks():
             fail(str(error))
         sys.exit(2)
-    except typer.Abort:  # what Ctrl-C has become on its way
+    except (Interrupted, typer.Abort):  # what Ctrl-C has become on its way
         raise KeyboardInterrupt from None
     except BrokenPipeError:
         # The reader has seen enough; nothing more can be told, not even at exit.
@@ -48,6 +126,13 @@ def run() -> None:
             raise
         fail(_usage(error))
         sys.exit(2)
+
+
+def _speaks() -> bool:
+    """Whether this process speaks for all that torchrun started; the others have the same to say."""
+    from gamagat.engine.ranks import Ranks  # noqa: PLC0415 - which brings torch
+
+    return Ranks.here().first
 
 
 def _usage(error: Any) -> str:

@@ -1,9 +1,8 @@
-"""gamagat reproduce: the paper's tables, measured."""
+"""gamagat reproduce: the paper's tables and figures, measured."""
 
 from __future__ import annotations
 
 import os
-import shlex
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -21,12 +20,24 @@ from gamagat.errors import ConfigError
 from gamagat.experiments.cache import Cache
 from gamagat.experiments.cells import Cell
 from gamagat.experiments.clock import Clock
-from gamagat.experiments.core import EXPERIMENTS, Network, Table, find
-from gamagat.experiments.forecast import forecast
-from gamagat.experiments.results import read_results, result_of, save_result
+from gamagat.experiments.core import EXPERIMENTS, Network, Table
+from gamagat.experiments.drawing import run_figure
+from gamagat.experiments.drawn import Drawn
+from gamagat.experiments.figures import FIGURES, Figure, find_any
+from gamagat.experiments.forecast import forecast, forecast_figure
+from gamagat.experiments.results import figure_result, read_results, result_of, save_figure, save_result
 from gamagat.experiments.runner import run, train_networks
+from gamagat.experiments.words import command_for, listed, read_network, read_settings
 from gamagat.experiments.workshop import Workshop
-from gamagat.reports.reproduction import forecast_table, page, reasons, side_by_side
+from gamagat.reports.reproduction import (
+    draw,
+    forecast_table,
+    lines_table,
+    page,
+    paint,
+    reasons,
+    side_by_side,
+)
 from gamagat.reports.terminal import log, note, onlooker, show
 from gamagat.reports.training import training_listener
 
@@ -36,7 +47,8 @@ UNFINISHED = 3  # exit code where something that was asked for is not measured
 @app.command()
 def reproduce(
     name: Annotated[
-        str | None, typer.Argument(help="A table, such as table2 (gamagat list experiments).")
+        str | None,
+        typer.Argument(help="table2 or figure3 (gamagat list experiments, gamagat list figures)."),
     ] = None,
     rows: Annotated[str | None, typer.Option(help="Only these rows: GAT,TRADES.")] = None,
     columns: Annotated[str | None, typer.Option(help="Only these columns: FGSM,PGD-20.")] = None,
@@ -45,6 +57,10 @@ def reproduce(
     ] = None,
     option: Annotated[
         list[str] | None, typer.Option("--set", help="A setting of every training, epochs=1; repeat it.")
+    ] = None,
+    attack_option: Annotated[
+        list[str] | None,
+        typer.Option("--attack-set", help="A setting of every attack that has it, restarts=3; repeat it."),
     ] = None,
     checkpoint: Annotated[
         list[str] | None,
@@ -55,7 +71,7 @@ def reproduce(
         "runs/reproduce"
     ),
     results: Annotated[
-        Path | None, typer.Option(help="A folder; NAME.json in it is brought up to date.")
+        Path | None, typer.Option(help="A folder; NAME.json in it (and .png, .svg) is brought up to date.")
     ] = None,
     markdown: Annotated[
         Path | None, typer.Option(help="Write a page about all results in --results.")
@@ -71,25 +87,24 @@ def reproduce(
     precision: Annotated[str, typer.Option(help="Of trainings: auto (fp16 on a GPU) or fp32.")] = "auto",
     as_json: JSON = False,
 ) -> None:
-    """Measure a table of the paper and show both side by side; the same command goes on."""
+    """Measure a table or a figure of the paper, ours beside theirs; the same command goes on."""
     _check(name, results, markdown)
     if name is None:
         _write_page(results, markdown)
         return
-    whole = find(name).with_networks(dict(map(_network, checkpoint or [])))
-    table = whole.only(_words(rows), _words(columns))
+    settings = read_settings(attack_option or [])
+    whole = find_any(name).with_networks(dict(map(read_network, checkpoint or []))).with_settings(settings)
+    part = whole.only(listed(rows), listed(columns))
     store = Cache(cache, data_dir, parse_settings(option), n, seed, precision)
-    command = _command(whole, store, checkpoint or [])
+    command = command_for(whole.name, store, checkpoint or [], settings)
     bars = (partial(training_listener, quiet=as_json), partial(onlooker, quiet=as_json))
-    shop = Workshop(store, device, batch_size, Clock(max_seconds), *bars, command)
+    shop = Workshop(store, device, batch_size, Clock(max_seconds), *bars, command, settings)
     if not as_json:
         shop.say = log
     if plan:
-        forecasted = forecast(table, shop)
-        content = {"seconds": forecasted.seconds, "items": [asdict(item) for item in forecasted.items]}
-        show(content, [forecast_table(forecasted)], as_json)
+        _plan(part, shop, as_json)
         return
-    code = _train(table, shop, as_json) if networks_only else _measure(table, whole, shop, results, as_json)
+    code = _train(part, shop, as_json) if networks_only else _work(part, whole, shop, results, as_json)
     _write_page(results, markdown)
     if code:
         raise typer.Exit(code)
@@ -98,8 +113,10 @@ def reproduce(
 def _check(name: str | None, results: Path | None, markdown: Path | None) -> None:
     """Refuse what would only fail in the end."""
     if name is None and markdown is None:
-        known = ", ".join(EXPERIMENTS.names())
-        raise ConfigError(f"which table? Name one of {known}; or give --results DIR and --markdown FILE")
+        known = ", ".join([*EXPERIMENTS.names(), *FIGURES.names()])
+        raise ConfigError(
+            f"which table or figure? Name one of {known}; or give --results DIR and --markdown FILE"
+        )
     if markdown is not None and results is None:
         raise ConfigError("--markdown needs --results DIR, the folder of the figures to write about")
     if markdown is not None and not markdown.absolute().parent.is_dir():
@@ -111,7 +128,14 @@ def _check(name: str | None, results: Path | None, markdown: Path | None) -> Non
         raise ConfigError(f"reproduce runs as one process; {words}")
 
 
-def _train(table: Table, shop: Workshop, as_json: bool) -> int:
+def _plan(part: Table | Figure, shop: Workshop, as_json: bool) -> None:
+    """What will run, and for how long."""
+    found = forecast_figure(part, shop) if isinstance(part, Figure) else forecast(part, shop)
+    content = {"seconds": found.seconds, "items": [asdict(item) for item in found.items]}
+    show(content, [forecast_table(found)], as_json)
+
+
+def _train(part: Table | Figure, shop: Workshop, as_json: bool) -> int:
     """Train all networks; the exit code."""
     states: dict[str, str] = {}
     failed: list[Network] = []
@@ -121,10 +145,38 @@ def _train(table: Table, shop: Workshop, as_json: bool) -> int:
         if not done:
             failed.append(network)
 
-    stopped = train_networks(table, shop, told)
+    stopped = train_networks(part, shop, told)
     lines = [Text(f"{network}: {where}") for network, where in states.items()]
     show({"networks": states, "stopped": stopped}, lines, as_json)
     return _say(stopped, len(failed))
+
+
+def _work(
+    part: Table | Figure, whole: Table | Figure, shop: Workshop, results: Path | None, as_json: bool
+) -> int:
+    """Measure or draw; the exit code."""
+    if isinstance(part, Figure) and isinstance(whole, Figure):
+        return _draw(part, whole, shop, results, as_json)
+    assert isinstance(part, Table)
+    assert isinstance(whole, Table)
+    return _measure(part, whole, shop, results, as_json)
+
+
+def _draw(figure: Figure, whole: Figure, shop: Workshop, results: Path | None, as_json: bool) -> int:
+    """Draw the figure, writing each line down as soon as it is known; the exit code."""
+    lines: list[Drawn] = []
+
+    def told(line: Drawn) -> None:
+        lines.append(line)
+        if results is not None:
+            save_figure(results, whole, lines)
+
+    sketch = run_figure(figure, shop, draw, told)
+    files = [] if results is None else save_figure(results, whole, lines, paint).files
+    result = figure_result(figure, sketch.lines, files)
+    left = {"stopped": sketch.stopped, "missing": len(sketch.missing)}
+    show(result.as_json() | left, [lines_table(result), *map(Text, reasons(result.lines))], as_json)
+    return _say(sketch.stopped, len(sketch.missing))
 
 
 def _measure(table: Table, whole: Table, shop: Workshop, results: Path | None, as_json: bool) -> int:
@@ -152,42 +204,15 @@ def _say(stopped: str | None, missing: int) -> int:
     return UNFINISHED if missing else 0
 
 
-def _command(table: Table, store: Cache, checkpoints: list[str]) -> str:
-    """The command that makes these figures again: all that decides them, and nothing about this machine."""
-    words = ["gamagat", "reproduce", table.name]
-    words += ["--n", str(store.n)] if store.n is not None else []
-    for key, value in store.options.items():
-        words += ["--set", f"{key}={value}"]
-    for given in checkpoints:
-        start, _, file = given.rpartition("@")
-        words += ["--checkpoint", f"{start}@{Path(file).name}" if start else given]
-    words += ["--seed", str(store.seed)] if store.seed else []
-    return shlex.join(words + (["--precision", store.precision] if store.precision != "auto" else []))
-
-
 def _write_page(results: Path | None, markdown: Path | None) -> None:
     """The page about all results, if one is asked for."""
     if results is None or markdown is None:
         return
-    words = page(read_results(results), results.name)
+    link = Path(os.path.relpath(results.absolute(), markdown.absolute().parent)).as_posix()
+    words = page(read_results(results), results.name, link)
     partial = markdown.with_name(f".{markdown.name}.{os.getpid()}.part")
     try:
         partial.write_text(words)
         partial.replace(markdown)
     except OSError as error:
         raise ConfigError(f"cannot write {markdown}: {error.strerror}; give another --markdown") from None
-
-
-def _words(text: str | None) -> list[str]:
-    """What stands between commas."""
-    words = [word.strip() for word in (text or "").split(",")]
-    return [word for word in words if word]
-
-
-def _network(words: str) -> tuple[str, Network]:
-    """Read ROW=MODEL@FILE or ROW=FOLDER."""
-    row, _, spec = words.partition("=")
-    model, _, weights = spec.partition("@")
-    if not row.strip() or not model.strip():
-        raise ConfigError(f"--checkpoint takes ROW=MODEL@FILE or ROW=FOLDER, got {words!r}")
-    return row.strip(), Network("", model.strip(), weights=weights.strip() or None, given=True)

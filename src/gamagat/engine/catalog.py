@@ -12,6 +12,8 @@ from gamagat.defenses.core import DEFENSES
 from gamagat.engine.training.settings import Settings
 from gamagat.errors import unknown
 from gamagat.models.core import MODELS
+from gamagat.models.loading.card import read_card
+from gamagat.models.loading.zoo import PREFIX, zoo_missing, zoo_names
 from gamagat.registry import Entry, Registry, write_value
 
 SHELVES: dict[str, Registry[Any]] = {
@@ -20,6 +22,8 @@ SHELVES: dict[str, Registry[Any]] = {
     "models": MODELS,
     "data": DATASETS,
 }
+ZOO = "zoo"
+__all__ = ["SHELVES", "ZOO", "Item", "catalog", "zoo_missing"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +37,28 @@ class Item:
 
 
 def catalog(kind: str, shelves: Mapping[str, Registry[Any]] = SHELVES) -> list[Item]:
-    """Everything of one kind: attacks, recipes, models or data."""
+    """Everything of one kind: attacks, recipes, models, data, or the trained networks of the zoo."""
+    if kind == ZOO:
+        return [_trained(name) for name in zoo_names()]
     if kind not in shelves:
-        raise unknown("kind of thing", kind, shelves)
+        raise unknown("kind of thing", kind, [*shelves, ZOO])
     items = [_item(name, shelves[kind][name]) for name in shelves[kind].names()]
     if kind == "recipes":
         common = "Settings that every recipe takes, with --set or behind its name."
         items.append(Item("(all)", common, _written(asdict(Settings())), {}))
     return items
+
+
+def _trained(name: str) -> Item:
+    """A network of the zoo with what its card says of it."""
+    card = read_card(PREFIX + name)
+    content = {} if card is None else card.content
+    recipe = str(content.get("recipe", "")).partition(":")[0]
+    figures = dict(content.get("figures", {}).get("selected", {}))
+    known = {key: f"{value:.2f}" for key, value in figures.items() if isinstance(value, float)}
+    words = f"{content.get('model')} trained with {recipe} on {content.get('data')}"
+    threat = f"{content.get('norm')}, eps {float(content.get('eps') or 0.0):.6g}"
+    return Item(PREFIX + name, f"{words}, {threat}.", known, {})
 
 
 def _item(name: str, entry: Entry[Any]) -> Item:

@@ -22,6 +22,7 @@ from gamagat.engine.runtime import borrowed, choose_device, default_batch_size, 
 from gamagat.engine.watch import Onlooker
 from gamagat.models.core import check_weights, load_model
 from gamagat.models.loading.card import read_card
+from gamagat.models.loading.zoo import is_zoo
 from gamagat.pieces.threat import ThreatModel, norm_named
 
 
@@ -126,7 +127,9 @@ def completed(request: EvaluationRequest) -> EvaluationRequest:
     eps = request.eps
     if eps is None and request.data is None and card.get("norm") == norm_named(request.norm).name:
         eps = repr(card.get("eps"))
-    return replace(request, model=str(card.folder.absolute()), data=request.data or card.get("data"), eps=eps)
+    # A name of the zoo means the same everywhere; a folder is to be found again from any other.
+    model = request.model if is_zoo(request.model) else str(card.folder.absolute())
+    return replace(request, model=model, data=request.data or card.get("data"), eps=eps)
 
 
 def prepare(request: EvaluationRequest) -> Prepared:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from time import perf_counter
 
@@ -31,6 +32,7 @@ from gamagat.pieces.noise import Noise
 from gamagat.pieces.threat import ThreatModel
 from gamagat.pieces.types import Images, Labels, Model
 
+SLACK = 4.0  # how many times the error of a stand-in a wrong class must lead by before an image has fallen
 PATIENCE = 4  # steps on a GPU between two looks at which images have fallen
 
 Look = Callable[[Model, Images], Labels]
@@ -64,12 +66,12 @@ class Arena:
             return None
         exact = self.network()
         ask = (lambda _, images: predict(exact, images)) if delicate(attack) else None
-        return self._network(self.quick.model, watch, ask)
+        return self._network(self.quick.model, watch, ask, SLACK * self.quick.error)
 
-    def _network(self, model: Model, watch: Watch | None, look: Look | None) -> Network:
+    def _network(self, model: Model, watch: Watch | None, look: Look | None, slack: float = 0.0) -> Network:
         seen = None if watch is None else watch.seen
         cuda = self.device.type == "cuda"
-        return Network(model, self.width, cuda, self.deadline, seen, look, PATIENCE if cuda else 1)
+        return Network(model, self.width, cuda, self.deadline, seen, look, PATIENCE if cuda else 1, slack)
 
 
 @dataclass(slots=True)
@@ -159,8 +161,9 @@ def attacked(arena: Arena, part: Tensor, attack: Attack | None, watch: Watch) ->
     verdicts = [Verdict(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
     if attack is None:
         return verdicts, {}
-    images = map(encode, outcome.images[fooled].cpu().numpy())
-    return verdicts, dict(zip(ids[fooled.cpu()].tolist(), images, strict=True))
+    with ThreadPoolExecutor() as pool:  # compressing is most of it, and leaves the interpreter free
+        images = pool.map(encode, outcome.images[fooled].cpu().numpy(), chunksize=32)
+        return verdicts, dict(zip(ids[fooled.cpu()].tolist(), images, strict=True))
 
 
 def _judged(

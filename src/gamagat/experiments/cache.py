@@ -134,6 +134,11 @@ class Cache:
             return self.home(network) / "evaluations" / f"{name}-{_short(settings)}"
         return self.home(network) / "evaluations" / f"transfer-{name}-{_short(settings)}.json"
 
+    def drawing(self, network: Network, measure: Measure, plot: str) -> Path:
+        """The file of what a plot shows of a network."""
+        words = {"plot": plot, "evaluation": self.evaluation(network, measure).name}
+        return self.home(network) / "drawings" / f"{_slug(plot.partition(':')[0])}-{_short(words)}.json"
+
 
 def words_and_weights(network: Network) -> tuple[str, Path | None]:
     """The model and the file of weights of a network that the user brings."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from gamagat.attacks.network import OutOfTime
 from gamagat.engine.training.run import Listener
+from gamagat.engine.watch import Onlooker
 from gamagat.errors import ConfigError
 
 
@@ -32,6 +33,15 @@ class Clock:
         """Stop if less is left than needed."""
         if self.left <= needed:
             raise OutOfTime
+
+    def onlooker(self, other: Onlooker) -> Onlooker:
+        """The same onlooker, looking at the clock with every batch."""
+
+        def progress(what: str, done: float, total: int) -> None:
+            self.check()
+            other.progress(what, done, total)
+
+        return Onlooker(progress, other.say)
 
     def watched(self, listener: Listener) -> Listener:
         """The same listener, looking at the clock at every batch."""

@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from gamagat.errors import ConfigError, unknown
+from gamagat.errors import ConfigError
 from gamagat.experiments import paper
+from gamagat.experiments.choice import check_settings, chosen_names, rows_given, with_settings
 from gamagat.registry import Registry
 
 EXPERIMENTS: Registry[Table] = Registry("experiment", "gamagat.experiments")
@@ -36,6 +37,11 @@ class Network:
         seed = f", seed {self.seed}" if self.seed else ""
         return f"{how}, {self.model}, {self.data}{eps}{seed}"
 
+    @property
+    def to_be_had(self) -> bool:
+        """Whether it can be trained here, or is given."""
+        return self.given or self.recipe is not None
+
 
 @dataclass(frozen=True, slots=True)
 class Measure:
@@ -55,6 +61,10 @@ class Measure:
     @property
     def unit(self) -> str:
         return "%" if self.what == "accuracy" else "L2"
+
+    def with_settings(self, settings: Mapping[str, str]) -> Measure:
+        """The same with other settings of the attack, where it has them."""
+        return self if self.attack is None else replace(self, attack=with_settings(self.attack, settings))
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,13 +119,22 @@ class Table:
     def columns(self) -> list[str]:
         return list(dict.fromkeys(slot.column for slot in self.slots))
 
+    @property
+    def networks(self) -> list[Network]:
+        """The networks that it needs, each once, in the order of their use."""
+        return list(dict.fromkeys(network for slot in self.slots for network in slot.networks))
+
+    @property
+    def attacks(self) -> list[str]:
+        return [slot.measure.attack for slot in self.slots if slot.measure.attack is not None]
+
     def published(self, row: str, column: str) -> float | None:
         """What the paper says; None where it says nothing."""
         return None if self.paper is None else paper.value(self.paper, row, column)
 
     def only(self, rows: Sequence[str] = (), columns: Sequence[str] = ()) -> Table:
         """The part with these rows and columns, rows in the order given; none given means all."""
-        wanted, across = _chosen("row", rows, self), _chosen("column", columns, self)
+        wanted, across = chosen_names("row", rows, self), chosen_names("column", columns, self)
         chosen = [slot for slot in self.slots if slot.row in wanted and slot.column in across]
         slots = tuple(sorted(chosen, key=lambda slot: wanted.index(slot.row)))
         derived = tuple(place for place in self.derived if place.row in wanted and place.column in across)
@@ -128,36 +147,26 @@ class Table:
 
     def with_networks(self, given: Mapping[str, Network]) -> Table:
         """The table with the user's networks in some rows, or in `all` of them."""
-        rows = {_spelled("row", row, self): network for row, network in given.items() if row != "all"}
-        rows = {row: given["all"] for row in self.rows if "all" in given} | rows
+        rows = rows_given(self, given)
         for row in rows:
             if len({slot.network for slot in self.slots if slot.row == row}) > 1:
                 raise ConfigError(f"row {row!r} of {self.name} needs several networks, and none can be given")
         slots = tuple(
-            replace(slot, network=_in_place_of(slot.network, rows[slot.row])) if slot.row in rows else slot
+            replace(slot, network=in_place_of(slot.network, rows[slot.row])) if slot.row in rows else slot
             for slot in self.slots
         )
         return replace(self, slots=slots)
 
+    def with_settings(self, settings: Mapping[str, str]) -> Table:
+        """The table with these settings of attacks, where they have them."""
+        check_settings(self, settings)
+        slots = (replace(slot, measure=slot.measure.with_settings(settings)) for slot in self.slots)
+        return replace(self, slots=tuple(slots))
 
-def _in_place_of(own: Network, given: Network) -> Network:
-    """The user's network, measured as the table's own would be."""
+
+def in_place_of(own: Network, given: Network) -> Network:
+    """The user's network, measured as the experiment's own would be."""
     return replace(given, data=own.data, eps=own.eps, seed=own.seed, given=True)
-
-
-def _chosen(kind: str, given: Sequence[str], table: Table) -> list[str]:
-    """The rows or columns that were asked for, or all of them."""
-    names = table.rows if kind == "row" else table.columns
-    return [_spelled(kind, name, table) for name in given] or names
-
-
-def _spelled(kind: str, given: str, table: Table) -> str:
-    """A row or column as the table has it; case does not matter."""
-    names = table.rows if kind == "row" else table.columns
-    known = {name.lower(): name for name in names}
-    if given.lower() not in known:
-        raise unknown(f"{kind} of {table.name}", given, names)
-    return known[given.lower()]
 
 
 def grid(rows: Mapping[str, Network], columns: Mapping[str, Measure]) -> tuple[Slot, ...]:

@@ -13,26 +13,31 @@ from torch import Tensor, nn
 from gamagat.attacks.combine import gradients, passes
 from gamagat.defenses.core import Stage, Tick
 from gamagat.engine.plan import plan_attack
+from gamagat.engine.surfaces import USUAL
+from gamagat.engine.sweeps import FACTORS
 from gamagat.engine.training.probe import probes
 from gamagat.engine.training.run import METRICS
 from gamagat.engine.training.settings import Plan
 from gamagat.errors import DataError, ModelError
 from gamagat.experiments.cache import EVALUATED
 from gamagat.experiments.core import Network, Slot, Table
+from gamagat.experiments.drawing import EPOCHS
+from gamagat.experiments.figures import Figure, Line
 from gamagat.experiments.pace import Pace, Paces
-from gamagat.experiments.runner import check, networks_of
+from gamagat.experiments.runner import check
 from gamagat.experiments.workshop import Workshop
 from gamagat.pieces.noise import Noise
 from gamagat.pieces.threat import LINF, ThreatModel
 
 THERE, MISSING = "there", "cannot be had"
+SURFACE = USUAL.points**2 + 2  # looks at the network that a surface takes
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
     """One thing to do."""
 
-    kind: str  # train or measure
+    kind: str  # train, measure or draw
     name: str
     state: str
     seconds: float = 0.0
@@ -53,12 +58,47 @@ def forecast(table: Table, shop: Workshop) -> Forecast:
     """Look at the cache, and measure the pace of each network that has something to do."""
     check(table, shop)
     plan, paces = Forecast(), Paces(shop)
-    for network in networks_of(table):
+    for network in table.networks:
         plan.items.append(_told("train", network.name, partial(_training, network, shop, paces)))
     for slot in table.slots:
         name = f"{slot.row}, {slot.column}"
         plan.items.append(_told("measure", name, partial(_measuring, table, slot, shop, paces)))
     return plan
+
+
+def forecast_figure(figure: Figure, shop: Workshop) -> Forecast:
+    """The same for a figure: evaluations, and what is drawn of networks themselves."""
+    check(figure, shop)
+    plan, paces = Forecast(), Paces(shop)
+    for network in figure.networks:
+        plan.items.append(_told("train", network.name, partial(_training, network, shop, paces)))
+    for line in figure.lines:
+        table = figure.table(line)
+        for slot in line.slots:
+            name = f"{slot.row}, {slot.column}"
+            plan.items.append(_told("measure", name, partial(_measuring, table, slot, shop, paces)))
+        if not line.points:
+            name = f"{line.row}, {line.column}"
+            plan.items.append(_told("draw", name, partial(_drawing, line, shop, paces)))
+    return plan
+
+
+def _drawing(line: Line, shop: Workshop, paces: Paces) -> tuple[str, float]:
+    if line.network is None or line.kind == EPOCHS:
+        return "as soon as it is trained" if line.network else "at once", 0.0
+    if not line.network.to_be_had:
+        return f"{MISSING}: bring it with --checkpoint", 0.0
+    slot = line.as_slot()
+    if (
+        shop.cache.is_trained(line.network)
+        and shop.cache.drawing(slot.network, slot.measure, line.plot).is_file()
+    ):
+        return THERE, 0.0
+    images, pace = shop.cache.images(slot.network, slot.measure), paces.of(line.network)
+    each = SURFACE * pace.forward if line.attack is None else _image_seconds(slot, shop, pace)
+    # Along an attack every step is looked at once more; against eps the attack runs at each of several.
+    turns = {"iterations": 1.5, "loss-eps": len(FACTORS)}.get(line.kind, 1)
+    return f"{images} images", images * turns * each
 
 
 def _told(kind: str, name: str, look: Callable[[], tuple[str, float]]) -> Item:
@@ -70,7 +110,7 @@ def _told(kind: str, name: str, look: Callable[[], tuple[str, float]]) -> Item:
 
 
 def _training(network: Network, shop: Workshop, paces: Paces) -> tuple[str, float]:
-    if network.recipe is None and not network.given:
+    if not network.to_be_had:
         return f"{MISSING}: bring it with --checkpoint", 0.0
     if shop.cache.is_trained(network):
         return THERE, 0.0
@@ -120,7 +160,7 @@ def training_passes(plan: Plan) -> float:
 
 
 def _measuring(table: Table, slot: Slot, shop: Workshop, paces: Paces) -> tuple[str, float]:
-    if any(network.recipe is None and not network.given for network in slot.networks):
+    if not all(network.to_be_had for network in slot.networks):
         return f"{MISSING}: bring it with --checkpoint", 0.0
     if shop.known(table, slot) is not None:
         return THERE, 0.0

@@ -1,21 +1,27 @@
-"""Results on disk: one JSON file for each table, in which measured figures stay until better ones come."""
+"""Results on disk: one JSON file for each table or figure; what is measured stays until better comes."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from gamagat.engine.manifest import write_json
 from gamagat.errors import RunError
 from gamagat.experiments.cells import Cell, not_run, of_others
 from gamagat.experiments.core import Table
+from gamagat.experiments.drawn import Drawn, Shown, not_drawn
+from gamagat.experiments.figures import Figure
 from gamagat.experiments.paper import citation
+from gamagat.experiments.plates import plates
 
+__all__ = ["Cell", "Drawn", "FigureResult", "Result", "Shown", "figure_result", "merged", "read_figure"]
+__all__ += ["read_result", "read_results", "result_of", "save_figure", "save_result"]
 FORMAT = 1
+Part = TypeVar("Part", Cell, Drawn)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +52,40 @@ class Result:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class FigureResult:
+    """A figure as it is kept, and as it is shown."""
+
+    name: str
+    title: str
+    lines: list[Drawn]
+    cite: str = ""
+    notes: dict[str, str] = field(default_factory=dict)
+    files: list[str] = field(default_factory=list)  # its pictures, beside the file of results
+
+    def plates(self) -> dict[str, list[Shown]]:
+        """Its panels, flat ones and reliefs apart."""
+        return plates(self.lines)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            "experiment": self.name,
+            "title": self.title,
+            "paper": self.cite,
+            "notes": self.notes,
+            "files": self.files,
+            "lines": [line.as_json() for line in self.lines],
+        }
+
+
+def figure_result(figure: Figure, lines: Sequence[Drawn], files: Sequence[str] = ()) -> FigureResult:
+    """The lines of a figure in its order; those that are not given were not drawn."""
+    given = {(line.row, line.column): line for line in lines}
+    whole = [given.get((line.row, line.column)) or not_drawn(line, "") for line in figure.lines]
+    return FigureResult(figure.name, figure.title, whole, citation(), dict(figure.notes), list(files))
+
+
 def result_of(table: Table, cells: Sequence[Cell]) -> Result:
     """The cells of a table in its order; those that are not given were not run."""
     given = {(cell.row, cell.column): cell for cell in cells}
@@ -56,36 +96,77 @@ def result_of(table: Table, cells: Sequence[Cell]) -> Result:
     return Result(table.name, table.heading, table.rows, table.columns, whole, cite, dict(table.notes))
 
 
-def merged(old: Sequence[Cell], new: Sequence[Cell]) -> list[Cell]:
-    """The better of each two cells: measured, with the table's own settings, on more images, and later."""
-    kept = {(cell.row, cell.column): cell for cell in old}
-    for cell in new:
-        before = kept.get((cell.row, cell.column))
-        if before is None or _worth(cell) >= _worth(before):
-            kept[cell.row, cell.column] = cell
+def merged(old: Sequence[Part], new: Sequence[Part]) -> list[Part]:
+    """The better of each two: measured, with the experiment's own settings, on more images, and later."""
+    kept = {(part.row, part.column): part for part in old}
+    for part in new:
+        before = kept.get((part.row, part.column))
+        if before is None or _worth(part) >= _worth(before):
+            kept[part.row, part.column] = part
     return list(kept.values())
 
 
-def _worth(cell: Cell) -> tuple[bool, bool, int]:
-    return cell.measured, not cell.about.get("changed"), cell.n
+def _worth(part: Cell | Drawn) -> tuple[bool, bool, int]:
+    return part.measured, not part.about.get("changed"), part.n
 
 
 def save_result(folder: Path, table: Table, cells: Sequence[Cell]) -> Path:
     """Write the whole table, together with what earlier runs have measured."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise RunError(f"cannot make the folder {folder}: {error.strerror}; give another --results") from None
-    path = folder / f"{table.name}.json"
+    path = _place(folder, table.name)
     old = read_result(path).cells if path.is_file() else []
     write_json(path, result_of(table, merged(old, cells)).as_json())
     return path
 
 
+def save_figure(
+    folder: Path,
+    figure: Figure,
+    lines: Sequence[Drawn],
+    paint: Callable[[FigureResult, Path], list[Path]] | None = None,
+) -> FigureResult:
+    """Write the whole figure, together with what earlier runs have drawn: its numbers, and its pictures."""
+    path = _place(folder, figure.name)
+    old = read_figure(path) if path.is_file() else figure_result(figure, [])
+    result = figure_result(figure, merged(old.lines, lines), old.files)
+    if paint is not None:
+        result = replace(result, files=[file.name for file in paint(result, folder)])
+    write_json(path, result.as_json())
+    return result
+
+
+def _place(folder: Path, name: str) -> Path:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RunError(f"cannot make the folder {folder}: {error.strerror}; give another --results") from None
+    return folder / f"{name}.json"
+
+
 def read_result(path: Path) -> Result:
-    """One file of results."""
+    """One file of results of a table."""
+    found = _read(path)
+    if isinstance(found, FigureResult):
+        raise RunError(f"{path} holds a figure, not a table; move it away or give another --results")
+    return found
+
+
+def read_figure(path: Path) -> FigureResult:
+    """One file of results of a figure."""
+    found = _read(path)
+    if isinstance(found, Result):
+        raise RunError(f"{path} holds a table, not a figure; move it away or give another --results")
+    return found
+
+
+def _read(path: Path) -> Result | FigureResult:
     try:
         content = json.loads(path.read_text())
+        if "lines" in content:
+            lines = [Drawn.from_json(line) for line in content["lines"]]
+            return FigureResult(
+                content["experiment"], content["title"], lines, content["paper"], content["notes"],
+                content["files"],
+            )  # fmt: skip
         cells = [Cell.from_json(cell) for cell in content["cells"]]
         return Result(
             content["experiment"], content["title"], content["rows"], content["columns"], cells,
@@ -97,14 +178,14 @@ def read_result(path: Path) -> Result:
         ) from None
 
 
-def read_results(folder: Path) -> list[Result]:
+def read_results(folder: Path) -> list[Result | FigureResult]:
     """All files of results in a folder, `tableS10` after `tableS9`."""
     paths = sorted(folder.glob("*.json"), key=_natural)
     if not paths:
         raise RunError(
             f"there are no results in {folder}; make some: gamagat reproduce NAME --results {folder}"
         )
-    return [read_result(path) for path in paths]
+    return [_read(path) for path in paths]
 
 
 def _natural(path: Path) -> list[tuple[int, str]]:

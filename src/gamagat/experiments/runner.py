@@ -11,6 +11,7 @@ from gamagat.engine.plan import plan_attack
 from gamagat.engine.training.settings import make_plan
 from gamagat.errors import DataError, ModelError, RunError
 from gamagat.experiments.cells import Cell, not_run, of_others
+from gamagat.experiments.choice import Experiment
 from gamagat.experiments.core import Network, Slot, Table
 from gamagat.experiments.workshop import Workshop
 
@@ -30,21 +31,15 @@ class Outcome:
         return [cell for cell in self.cells if not cell.measured]
 
 
-def networks_of(table: Table) -> list[Network]:
-    """The networks that a table needs, each once, in the order of their use."""
-    return list(dict.fromkeys(network for slot in table.slots for network in slot.networks))
-
-
-def check(table: Table, shop: Workshop) -> None:
+def check(experiment: Experiment, shop: Workshop) -> None:
     """Find mistakes in words before anything runs."""
-    for network in networks_of(table):
+    for network in experiment.networks:
         if network.given:
             shop.cache.home(network)
         elif network.recipe is not None:
             make_plan(network.recipe, None, network.model, **shop.cache.options)
-    for slot in table.slots:
-        if slot.measure.attack is not None:
-            plan_attack(slot.measure.attack)
+    for attack in experiment.attacks:
+        plan_attack(attack)
 
 
 def run(table: Table, shop: Workshop, told: Told = lambda cell: None) -> Outcome:
@@ -76,7 +71,7 @@ def _filled(
     table: Table, slot: Slot, shop: Workshop, failed: dict[Network, str], stopped: str | None
 ) -> Cell:
     """One cell; after a stop, only what is known already."""
-    if not _to_be_had(slot.network):
+    if not slot.network.to_be_had:
         words = f"bring the network: --checkpoint '{slot.row}={slot.network.model}@FILE'"
         return not_run(table, slot, words)
     if stopped:
@@ -92,15 +87,13 @@ def _filled(
     return shop.measured(table, slot)
 
 
-def _to_be_had(network: Network) -> bool:
-    return network.given or network.recipe is not None
-
-
-def train_networks(table: Table, shop: Workshop, told: Callable[[Network, str, bool], None]) -> str | None:
+def train_networks(
+    experiment: Experiment, shop: Workshop, told: Callable[[Network, str, bool], None]
+) -> str | None:
     """Only the networks, each told with its folder or what is wrong; why it stopped, if it did."""
-    check(table, shop)
-    for network in networks_of(table):
-        if not _to_be_had(network):
+    check(experiment, shop)
+    for network in experiment.networks:
+        if not network.to_be_had:
             told(network, "bring it with --checkpoint", False)
             continue
         try:

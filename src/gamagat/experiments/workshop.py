@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -44,6 +44,7 @@ class Workshop:
     listening: Callable[[], AbstractContextManager[Listener]] = lambda: nullcontext(Listener())
     looking: Callable[[], AbstractContextManager[Onlooker]] = lambda: nullcontext(Onlooker())
     command: str = ""  # that asked for it
+    changed: Mapping[str, str] = field(default_factory=dict)  # settings of attacks that are not the paper's
     say: Callable[[str], None] = lambda words: None  # what begins
 
     def trained(self, network: Network) -> Path:
@@ -88,7 +89,7 @@ class Workshop:
         if slot.measure.source is not None:
             self._carry(slot, place)
             return self._carried_cell(table, slot, place)
-        prepared = prepare(self._request(slot, place))
+        prepared = prepare(self.request(slot, place))
         with self.looking() as onlooker:
             result = prepared.run(onlooker)
         if result.stopped == INTERRUPTED:
@@ -103,7 +104,8 @@ class Workshop:
             return words_and_weights(network)
         return network.model, self.cache.home(network) / SELECTED
 
-    def _request(self, slot: Slot, place: Path) -> EvaluationRequest:
+    def request(self, slot: Slot, place: Path | None) -> EvaluationRequest:
+        """The evaluation of a slot in words, to be kept in this place."""
         network, measure = slot.network, slot.measure
         model, weights = self.files(network)
         return EvaluationRequest(
@@ -116,7 +118,7 @@ class Workshop:
     def _cell(self, table: Table, slot: Slot, result: Evaluation, place: Path) -> Cell:
         attack = result.attacks[0]
         manifest = Manifest.read(place)
-        about = self._about(slot, {} if manifest is None else manifest.made)
+        about = self.about(slot, {} if manifest is None else manifest.made)
         if slot.measure.attack is None:
             return of_share(table, slot, result.clean, result.seconds - attack.seconds, about)
         if slot.measure.what == "accuracy":
@@ -148,16 +150,16 @@ class Workshop:
 
     def _carried_cell(self, table: Table, slot: Slot, place: Path) -> Cell:
         content = json.loads(place.read_text())
-        about = self._about(slot, content["made"]) | {"source": content["source"]}
+        about = self.about(slot, content["made"]) | {"source": content["source"]}
         return of_share(table, slot, Share(content["count"], content["of"]), content["seconds"], about)
 
-    def _about(self, slot: Slot, made: dict[str, str]) -> dict[str, Any]:
+    def about(self, slot: Slot, made: dict[str, str]) -> dict[str, Any]:
         """All that is needed to measure it again."""
         network, measure, cache = slot.network, slot.measure, self.cache
         return {
             "network": cache.home(network).name,
             "recipe": None if network.given else cache.plan(network).spec,
-            "changed": {} if network.given else dict(cache.options),
+            "changed": ({} if network.given else dict(cache.options)) | dict(self.changed),
             "model": network.model,
             "data": network.data,
             "attack": None if measure.attack is None else cache.spelled(network, measure),

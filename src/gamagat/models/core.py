@@ -6,6 +6,7 @@ A spec is one of
 - `torchvision:NAME` or `timm:NAME`, also with `:normalize=imagenet` behind it
 - a file that holds a whole network: `net.pt2`, `net.onnx`, or TorchScript in `net.pt`, `net.pth`, `net.ts`
 - the folder of a training, which has a model card in it
+- `zoo:NAME`, a trained network that comes with the repository
 """
 
 from pathlib import Path
@@ -21,6 +22,7 @@ from gamagat.models.loading.outside import LIBRARIES, from_callable, from_librar
 from gamagat.models.loading.paths import located
 from gamagat.models.loading.programs import is_program, load_program
 from gamagat.models.loading.weights import load_weights, sizes_told
+from gamagat.models.loading.zoo import is_zoo
 from gamagat.models.normalize import Normalize, Normalized, normalized
 from gamagat.registry import Options, Registry, format_spec, parse_spec
 
@@ -82,6 +84,8 @@ def _filled(net: nn.Module, spec: str, file: Path) -> nn.Module:
 
 def build_model(spec: str, classes: int | None = None, channels: int | None = None) -> nn.Module:
     """A fresh network without trained weights."""
+    if is_zoo(spec):
+        raise ModelError(f"{spec} is a trained network; to train one anew, give the name of its architecture")
     name, _, rest = spec.partition(":")
     if is_program(spec):
         raise ModelError(f"{spec} is a finished program; only a network made from a name can be trained")

@@ -73,7 +73,7 @@ def auto_step(steps: int, momentum: float = 0.75, patience: float = 0.75) -> Rul
         moved = _leap(it.x, here, state.previous, grad, state.rate, push, threat)
         return moved, state._replace(previous=here)
 
-    return Rule(init, next_)
+    return Rule(init, next_, reads_loss=True)
 
 
 def _noted(it: Iterate, state: Progress) -> Progress:

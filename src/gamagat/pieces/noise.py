@@ -72,6 +72,6 @@ class Noise:
 
     def _bits(self, like: Images) -> Tensor:
         place = torch.arange(1, like[:1].numel() + 1, device=like.device)
-        # The product must wrap around. A compiler that knows the constant takes it for an index, which may not.
+        # The product must wrap around; a compiler that knows the constant would take it for an index.
         golden = (place | -1) & GOLDEN
         return _mix(self.keys.to(like.device)[:, None] + place * golden)

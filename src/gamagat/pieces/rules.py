@@ -29,6 +29,7 @@ class Rule(NamedTuple):
 
     init: Callable[[Images], State]
     next: Callable[[Iterate, State, ThreatModel], tuple[Images, State]]
+    reads_loss: bool = False  # whether it looks at the loss itself, besides its gradient
 
 
 def _stateless(move: Callable[[Iterate, ThreatModel], Images]) -> Rule:

@@ -23,7 +23,6 @@ from gamagat.errors import GamagatError
 from gamagat.pieces.types import Images
 
 ROUNDS = 3  # times that everyone is measured, in turns; the fastest counts
-PRECISIONS = ("fp32", "auto")  # of our attack; the second is what it takes by itself
 
 
 def attack_bench(
@@ -47,10 +46,15 @@ def attack_bench(
         return Bench(place.title, _facts(place, flops, rates, rounds), limited)
 
 
+def _precisions(place: Scene) -> tuple[str, ...]:
+    """Of our attack: what it takes by itself, and on a CPU also the network as it is."""
+    return ("auto",) if place.device.type == "cuda" else ("fp32", "auto")
+
+
 def _limits(place: Scene) -> dict[str, float]:
     """What the machine reaches in the arithmetic of each of our precisions."""
     half = {"auto": "fp16"} if place.device.type == "cuda" else {"auto": "fp32"}
-    kinds = {precision: half.get(precision, precision) for precision in PRECISIONS}
+    kinds = {precision: half.get(precision, precision) for precision in ("fp32", *_precisions(place))}
     known = {kind: machine_rate(place.device, kind) for kind in set(kinds.values())}
     return {precision: known[kind] for precision, kind in kinds.items()}
 
@@ -58,10 +62,10 @@ def _limits(place: Scene) -> dict[str, float]:
 def _rounds(place: Scene, flops: Flops, rounds: int, peers: Sequence[Peer], onlooker: Onlooker) -> list[Row]:
     """The rows of every contestant, each the fastest of several rounds in which all take their turns."""
     loops = [published_loop(place), *(peer_loop(place, peer) for peer in peers)]
-    loops += [our_loop(place, precision) for precision in PRECISIONS]
+    loops += [our_loop(place, precision) for precision in _precisions(place)]
     measures: list[Callable[[bool], list[Row]]] = [partial(_loop_rows, place, loop, flops) for loop in loops]
     if not place.blind:  # how soon random images fall says nothing
-        measures += [partial(_evaluation_rows, place, kind, flops) for kind in PRECISIONS]
+        measures += [partial(_evaluation_rows, place, kind, flops) for kind in _precisions(place)]
     best: dict[tuple[str, str], Row] = {}
     for turn in range(rounds):
         for number, measure in enumerate(measures):

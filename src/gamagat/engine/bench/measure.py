@@ -82,7 +82,6 @@ def settle(device: torch.device) -> None:
 def forget_peak(device: torch.device) -> None:
     """Measure the peak anew from here on, where that can be done."""
     if device.type == "cuda":
-        torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats(device)
         return
     try:

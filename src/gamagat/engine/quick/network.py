@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
@@ -39,6 +40,7 @@ class Quick(NamedTuple):
     model: Model
     words: str
     half: bool = False
+    error: float = 0.0  # by how much its logits were off on the sample
 
 
 class Rung(NamedTuple):
@@ -74,7 +76,7 @@ def quickened(model: Model, precision: str, sample: Images, passes: int, say: Sa
         if made is not None:
             if "compiled" in rung.words:
                 say(f"compiled in {perf_counter() - began:.0f} s")
-            return Quick(made, rung.words, rung.kind == torch.float16)
+            return Quick(made, rung.words, rung.kind == torch.float16, _error(model, made, sample))
         instead = rungs[number + 1].words if number + 1 < len(rungs) else "the network as it is"
         if rung.kind == torch.float16:
             say(f"{rung.words}: {reason}; attacks use {instead}")
@@ -84,13 +86,23 @@ def quickened(model: Model, precision: str, sample: Images, passes: int, say: Sa
 def remembered(
     model: Model, weights: str, precision: str, sample: Images, passes: int, say: Say
 ) -> Quick | None:
-    """`quickened`, but once for a network as long as it lives and has these weights."""
+    """`quickened`, but once for a network as long as it lives and stays what it is."""
     if not isinstance(model, nn.Module):
         return None
     key = (weights, precision, sample.device, tuple(sample.shape[1:]), passes >= WORTH_COMPILING)
-    if _KNOWN.get(model, (None, None))[0] != key:
-        _KNOWN[model] = key, quickened(model, precision, sample, passes, say)
-    return _KNOWN[model][1]
+    known, quick = _KNOWN.get(model, (None, None))
+    if known != key or not _holds(quick, model, sample):
+        quick = quickened(model, precision, sample, passes, say)
+        _KNOWN[model] = key, quick
+    return quick
+
+
+def _holds(quick: Quick | None, model: Model, sample: Images) -> bool:
+    """Whether an old stand-in still agrees: a hook or a setting changes a network without its weights."""
+    if quick is None:
+        return True
+    rung = Rung(quick.words, lambda: quick.model, torch.float16 if quick.half else torch.float32)
+    return _steady(model, sample[:2]) and _tried(rung, model, sample)[0] is not None
 
 
 def _rungs(model: nn.Module, precision: str, passes: int) -> list[Rung]:
@@ -169,10 +181,11 @@ def louder(values: Tensor, factor: float) -> Tensor:
 def _tried(rung: Rung, model: Model, sample: Images) -> tuple[Model | None, str]:
     """The stand-in if it can be made, runs and agrees, else why not."""
     try:
-        made = rung.make()
-        if isinstance(made, HalfNetwork) and not _tuned(made, sample):
-            return None, "gradients overflow"
-        doubt = _doubt(model, made, sample, *CLOSE[rung.kind])
+        with warnings.catch_warnings(action="ignore"):  # of copying and compiling: nothing a user can do
+            made = rung.make()
+            if isinstance(made, HalfNetwork) and not _tuned(made, sample):
+                return None, "gradients overflow"
+            doubt = _doubt(model, made, sample, *CLOSE[rung.kind])
     except Exception as error:
         words = str(error).strip().splitlines()
         return None, f"{type(error).__name__}: {words[0][:120] if words else 'it failed'}"
@@ -188,6 +201,14 @@ def _tuned(net: HalfNetwork, sample: Images) -> bool:
         if fits:
             return True
     return False
+
+
+@torch.no_grad()
+def _error(model: Model, made: Model, sample: Images) -> float:
+    """By how much a logit of the stand-in is off at the most."""
+    with full_precision():
+        exact = logits_of(model, sample)
+    return float((logits_of(made, sample) - exact).abs().amax())
 
 
 def _doubt(model: Model, made: Model, sample: Images, error: float, likeness: float) -> str | None:
@@ -222,21 +243,33 @@ def _pulled(model: Model, images: Images) -> tuple[Scores, Images]:
 @torch.no_grad()
 def _steady(model: Model, images: Images) -> bool:
     """Whether the network always gives the same answer and draws no random numbers; else it is left alone."""
-    dice = _dice(images.device)
+    with _rewound(images.device):
+        untouched = _throw(images.device)
     try:
-        with full_precision():
+        with _rewound(images.device), full_precision():
             first, *others = (logits_of(model, images) for _ in range(LOOKS))
+            thrown = _throw(images.device)
     except Exception:  # whoever attacks the network itself will see why
         return False
     same = (torch.allclose(first, other, rtol=1e-4, atol=1e-5, equal_nan=True) for other in others)
-    return all(same) and dice == _dice(images.device)
+    return all(same) and thrown == untouched
 
 
-def _dice(device: torch.device) -> list[Any]:
-    """Where the generators of random numbers stand."""
-    states = [torch.get_rng_state(), *([torch.cuda.get_rng_state(device)] if device.type == "cuda" else [])]
-    numpy = np.random.get_state(legacy=False)["state"]
-    return [random.getstate(), numpy["pos"], numpy["key"].tolist(), *(state.tolist() for state in states)]
+def _throw(device: torch.device) -> list[float]:
+    """The next number of every generator; another one than before if somebody has drawn in between."""
+    return [random.random(), np.random.random(), float(torch.rand(())), float(torch.rand((), device=device))]
+
+
+@contextmanager
+def _rewound(device: torch.device) -> Iterator[None]:
+    """Afterwards random numbers go on as if none had been drawn: a look changes no result."""
+    states = random.getstate(), np.random.get_state()
+    try:
+        with torch.random.fork_rng([device] if device.type == "cuda" else []):
+            yield
+    finally:
+        random.setstate(states[0])
+        np.random.set_state(states[1])
 
 
 @contextmanager

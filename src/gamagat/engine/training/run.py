@@ -65,7 +65,11 @@ def train(request: TrainingRequest, listener: Listener = Listener()) -> Trained:
         precision = choose_precision(request.precision, device)
         trainer = _trainer(request, plan, train_data, threat, device, precision, group)
         folder = _folder(request, plan, train_data, threat, device, group)
-        probe = Probe(val_data.head(plan.settings.probe), threat, device, probes(family), precision.attack)
+        pixels = torch.Size(val_data.shape).numel()
+        probe = Probe(
+            val_data.head(plan.settings.probe), threat, device, probes(family), precision.attack,
+            batch_size=1000 * max(1, 4000 // pixels),
+        )  # fmt: skip
         story = load_checkpoint(folder, trainer) or Story()
         board = tensorboard(folder) if request.tensorboard and group.first else None
         course = Course(request, plan, trainer, train_data, probe, folder, group, listener, story, board)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gamagat.errors import ModelError
+from gamagat.models.loading.zoo import is_zoo, zoo_entry
 
 NAME = "card.json"
 
@@ -35,14 +36,16 @@ class Card:
 def read_card(spec: str) -> Card | None:
     """The card in the folder of this name; None if there is no such folder with a card.
 
-    The name of a model means that model, whatever folders there are; `./resnet18` is the folder.
+    The name of a model means that model, whatever folders there are; `./resnet18` is the folder, and
+    `zoo:NAME` that of a network of the zoo.
     """
     from gamagat.models.core import MODELS  # noqa: PLC0415 - which reads cards itself
 
     if spec in MODELS:
         return None
+    place = zoo_entry(spec) if is_zoo(spec) else spec
     try:
-        folder = Path(spec).expanduser()
+        folder = Path(place).expanduser()
         if not folder.is_dir():
             return None
         if not (folder / NAME).is_file():
@@ -53,7 +56,7 @@ def read_card(spec: str) -> Card | None:
     except (OSError, RuntimeError):  # no path at all
         return None
     except (ValueError, TypeError, KeyError) as error:
-        raise ModelError(f"cannot read {Path(spec) / NAME}: {error}; train again") from None
+        raise ModelError(f"cannot read {Path(place) / NAME}: {error}; train again") from None
     if missing:
         raise ModelError(f"{card.weights}, named by the card beside it, is not there; copy it back")
     return card

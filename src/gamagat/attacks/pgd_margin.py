@@ -1,4 +1,4 @@
-"""The attacks between PGD and GAMA-PGD that table S2 takes apart; no evaluation needs them otherwise."""
+"""The attacks between PGD and GAMA-PGD, which the paper's ablation of the attack (table S2) takes apart."""
 
 from typing import Literal
 

@@ -1,0 +1,52 @@
+"""The words of `gamagat reproduce`: how they are read, and how a command is written down."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from gamagat.errors import ConfigError
+from gamagat.experiments.cache import Cache
+from gamagat.experiments.core import Network
+
+
+def listed(text: str | None) -> list[str]:
+    """What stands between commas."""
+    words = [word.strip() for word in (text or "").split(",")]
+    return [word for word in words if word]
+
+
+def read_network(words: str) -> tuple[str, Network]:
+    """Read ROW=MODEL@FILE or ROW=FOLDER."""
+    row, _, spec = words.partition("=")
+    model, _, weights = spec.partition("@")
+    if not row.strip() or not model.strip():
+        raise ConfigError(f"--checkpoint takes ROW=MODEL@FILE or ROW=FOLDER, got {words!r}")
+    return row.strip(), Network("", model.strip(), weights=weights.strip() or None, given=True)
+
+
+def read_settings(pairs: Sequence[str]) -> dict[str, str]:
+    """Read KEY=VALUE, settings of attacks."""
+    settings: dict[str, str] = {}
+    for pair in pairs:
+        key, _, value = (word.strip() for word in pair.partition("="))
+        if not key or not value or key.replace("-", "_") in settings:
+            raise ConfigError(f"--attack-set takes KEY=VALUE, such as restarts=3, each once, got {pair!r}")
+        settings[key.replace("-", "_")] = value
+    return settings
+
+
+def command_for(name: str, store: Cache, checkpoints: Sequence[str], settings: Mapping[str, str]) -> str:
+    """The command that makes these figures again: all that decides them, and nothing about this machine."""
+    words = ["gamagat", "reproduce", name]
+    words += ["--n", str(store.n)] if store.n is not None else []
+    for key, value in store.options.items():
+        words += ["--set", f"{key}={value}"]
+    for key, value in settings.items():
+        words += ["--attack-set", f"{key}={value}"]
+    for given in checkpoints:
+        start, _, file = given.rpartition("@")
+        words += ["--checkpoint", f"{start}@{Path(file).name}" if start else given]
+    words += ["--seed", str(store.seed)] if store.seed else []
+    return shlex.join(words + (["--precision", store.precision] if store.precision != "auto" else []))
