@@ -109,6 +109,7 @@ CASES: list[tuple[str, str | None, int, str, dict[str, Any]]] = [
     ("ifgsm", "mnist", 0, "image", {"loss": cross_entropy, "steps": 40, "rate": 1 / 40}),
     ("pgd", None, 0, "uniform", {"loss": cross_entropy, "steps": 100, "rate": 0.25}),
     ("pgd", "mnist", 0, "uniform", {"loss": cross_entropy, "steps": 100, "rate": 0.01 / 0.3}),
+    ("pgd-margin", None, 0, "uniform beyond", MT | {"rate": 2.0, "drops": (60, 85)}),
     ("pgd-targeted", None, 0, "uniform", {"loss": towards, "steps": 500, "rate": 0.25, "target": "least"}),
     ("multitargeted", None, 1, "uniform", MT | {"target": 2}),
     ("multitargeted", "mnist", 4, "uniform", MT | {"target": 5}),
@@ -143,7 +144,8 @@ def start_of(kind: str, x: Tensor, noise: Noise) -> Tensor:
         "half corner": EPS / 2 * noise.signs(x),
         "uniform": EPS * (2 * noise.uniform(x) - 1),
     }
-    return x + deltas[kind]
+    start = x + deltas[kind.removesuffix(" beyond")]
+    return start if kind.endswith("beyond") else start.clamp(0, 1)
 
 
 def target_of(choice: Any, model: nn.Module, x: Tensor, y: Tensor) -> Tensor | None:
@@ -166,7 +168,7 @@ def test_the_attack_is_what_its_rewrite_says(name, preset, run, start, settings,
     ours = attack(model, x, y, ThreatModel(LINF, EPS), noise)
     assert (ours.step == -1).all()  # the whole path was walked
     aimed = name in ("gama-mt", "multitargeted")
-    begin = start_of(start, x, noise.fold(run + 1) if aimed else noise).clamp(0, 1)
+    begin = start_of(start, x, noise.fold(run + 1) if aimed else noise)
     target = target_of(settings.get("target"), model, x, y)
     theirs = rewritten(model, x, y, begin, **settings | {"target": target})
     assert (ours.images - theirs).abs().max() < 1e-6 * (100 if settings.get("kind") == "adam" else 1)

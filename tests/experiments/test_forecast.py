@@ -19,7 +19,7 @@ from gamagat.experiments.runner import run
         ("fgsm-at", 2),  # one step, the view
         ("rfgsm-at", 3),  # one step, the view, clean
         ("free", 1),  # one pass serves both
-        ("gat", 3),  # clean, one step, the view
+        ("gat", 3.5),  # one step, the view, clean, and in every second batch a reference
         ("rmgm", 4),  # two steps, two views
         ("pgd-at:steps=10", 11),
         ("trades:steps=10", 13),  # the reference, ten steps, clean, the view

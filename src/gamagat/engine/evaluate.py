@@ -71,14 +71,12 @@ def evaluate(
     check_batch_size(batch_size)
     precision = check_precision(precision, device)
     deadline = math.inf if max_seconds is None else monotonic() + max_seconds
-    tf32 = products_in(tf32=precision != "fp32")
+    tf32 = products_in(tf32=device.type == "cuda" and precision != "fp32")
     with ranks() as group, _folder(out, group) as folder, borrowed(model), tf32:
         arena = Arena(fitted(model), data, threat, device, batch_size, seed, deadline, onlooker)
         check_door(arena.model, data, device, force)
-        weights = weights_hash(model)
-        arena.quick = _stand_in(arena, plan, precision, weights)
-        manifest = _agreed(folder, group, _manifest(arena, plan, words, group, weights))
-        stopped = _carry_out(arena, plan, folder, manifest, group)
+        manifest = _agreed(folder, group, _manifest(arena, plan, words, group, weights_hash(model)))
+        stopped = _carry_out(arena, plan, folder, manifest, group, precision)
         if stopped != INTERRUPTED:
             group.wait()  # a process whose time is over is waited for as well
         result = summarize(read_run(folder))
@@ -91,7 +89,8 @@ def evaluate(
 
 def _stand_in(arena: Arena, plan: tuple[PlannedAttack, ...], precision: str, weights: str) -> Quick | None:
     """What attacks see in place of the network, chosen by a look at the first images."""
-    sample, _ = arena.data.batch(torch.arange(min(SAMPLE, len(arena.data))), arena.device)
+    count = min(SAMPLE, len(arena.data), arena.width)
+    sample, _ = arena.data.batch(torch.arange(count), arena.device)
     work = len(arena.data) * sum(passes(run) for attack in plan for _, run in attack.runs)
     return remembered(arena.model, weights, precision, sample, work, arena.onlooker.say)
 
@@ -132,8 +131,7 @@ def _manifest(
         seed=arena.seed,
         chunk=_chunk_size(arena, group),
         shape=data.shape,
-        made=circumstances(arena.device, arena.width, group.count)
-        | {"attacks in": "the network as it is" if arena.quick is None else arena.quick.words},
+        made=circumstances(arena.device, arena.width, group.count),
     )
 
 
@@ -160,7 +158,12 @@ def _agreed(folder: Path, group: Ranks, manifest: Manifest) -> Manifest:
 
 
 def _carry_out(
-    arena: Arena, plan: tuple[PlannedAttack, ...], folder: Path, manifest: Manifest, group: Ranks
+    arena: Arena,
+    plan: tuple[PlannedAttack, ...],
+    folder: Path,
+    manifest: Manifest,
+    group: Ranks,
+    precision: str,
 ) -> str | None:
     """Do what is not yet done; why it stopped before the end, if it did."""
     work = Work.resume(arena, read_run(folder), manifest, group)
@@ -172,6 +175,11 @@ def _carry_out(
     try:
         with Ledger(folder / f"ledger-{group.rank}.sqlite", True, manifest.fingerprint()) as ledger:
             work.entry(ledger, CLEAN, None, [])
+            if work.left([name for attack in plan for name, _ in attack.runs]):
+                arena.quick = _stand_in(arena, plan, precision, manifest.weights_sha256)
+                if group.first:
+                    words = "the network as it is" if arena.quick is None else arena.quick.words
+                    replace(manifest, made=manifest.made | {"attacks in": words}).write(folder)
             for attack in plan:
                 before: list[str] = []
                 for name, run in attack.runs:

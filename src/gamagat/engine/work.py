@@ -99,6 +99,10 @@ class Work:
         chunks = [(number, part) for number, part in enumerate(parts) if number % group.count == group.rank]
         return cls(arena, known, {(done.entry, done.chunk) for done in run.finished}, chunks)
 
+    def left(self, names: list[str]) -> bool:
+        """Whether one of these runs is not through with this process's chunks."""
+        return any((name, number) not in self.finished for name in names for number, _ in self.chunks)
+
     def entry(self, ledger: Ledger, name: str, attack: Attack | None, before: list[str]) -> None:
         """One run of one attack over the images that the runs before it left standing; None: no attack."""
         todo = [(number, self._standing(part, before, attack)) for number, part in self.chunks]

@@ -44,12 +44,13 @@ def halved(net: fx.GraphModule) -> fx.GraphModule:
         if isinstance(module, nn.Conv2d | nn.Linear) and module is not last:
             module.half()
     for node in list(net.graph.nodes):
-        conv, before = _module(net, node), _only_input(net, node, nn.Conv2d)
-        if _is_relu(net, node) and before is not None:
-            behind = _module(net, before)
-            if isinstance(behind, nn.Conv2d) and _plain(behind):
-                _bypass(net, node, before, RectifiedConv(behind))
-        elif isinstance(conv, nn.Conv2d) and _narrow(conv) and _used_once(net, node):
+        before = _only_input(net, node, nn.Conv2d) if _is_relu(net, node) else None
+        conv = None if before is None else _module(net, before)
+        if before is not None and isinstance(conv, nn.Conv2d) and _plain(conv):
+            _bypass(net, node, before, RectifiedConv(conv))
+    for node in net.graph.nodes:
+        conv = _module(net, node)
+        if isinstance(conv, nn.Conv2d) and _narrow(conv) and _used_once(net, node):
             _put(net, str(node.target), PaddedConv(conv))
     if last is not None:
         _put(net, _name_of(net, last), FullLinear(last))

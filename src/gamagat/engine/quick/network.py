@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-import logging
-import random
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from copy import deepcopy
 from functools import partial
 from time import perf_counter
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
-import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
+from gamagat.engine.quick.agreement import doubt, error_of, steady
 from gamagat.engine.quick.folding import folded, halved
-from gamagat.engine.runtime import full_precision
+from gamagat.engine.quick.half import HalfNetwork, tuned
 from gamagat.errors import ConfigError
-from gamagat.pieces.gradients import logits_of
-from gamagat.pieces.types import Images, Model, Scores
+from gamagat.pieces.types import Images, Model
 
 PRECISIONS = ("auto", "fp32", "tf32", "fp16")
 CLOSE = {torch.float32: (1e-3, 0.999), torch.float16: (5e-2, 0.95)}  # error of logits, likeness of gradients
-FACTORS = (2.0**12, 2.0**8, 2.0**4, 1.0)  # how much louder gradients may travel in half precision
-LOOKS = 6  # at a network, to see whether it answers by chance
-HEADROOM = 2.0**6  # by how much a gradient may be larger than those of the sample
 WORTH_COMPILING = 300_000  # images through the network and back from which on compiling has paid
 
 Say = Callable[[str], None]
@@ -66,20 +59,24 @@ def quickened(model: Model, precision: str, sample: Images, passes: int, say: Sa
     `passes` is how many images will go through it: compiling wants many.
     """
     rungs = _rungs(model, precision, passes) if isinstance(model, nn.Module) else []
-    if not rungs or not _steady(model, sample[:2]):
+    if not rungs:
+        return None
+    if not steady(model, sample[:2]):
+        if precision == "fp16":
+            say("the network answers by chance or fails on two images; attacks use it as it is")
         return None
     for number, rung in enumerate(rungs):
         began = perf_counter()
         if "compiled" in rung.words:
             say("compiling the network for this GPU: up to a minute, kept for the next time")
-        made, reason = _tried(rung, model, sample)
-        if made is not None:
+        made = _tried(rung, model, sample)
+        if isinstance(made, Quick):
             if "compiled" in rung.words:
                 say(f"compiled in {perf_counter() - began:.0f} s")
-            return Quick(made, rung.words, rung.kind == torch.float16, _error(model, made, sample))
+            return made
         instead = rungs[number + 1].words if number + 1 < len(rungs) else "the network as it is"
         if rung.kind == torch.float16:
-            say(f"{rung.words}: {reason}; attacks use {instead}")
+            say(f"{rung.words}: {made}; attacks use {instead}")
     return None
 
 
@@ -102,7 +99,7 @@ def _holds(quick: Quick | None, model: Model, sample: Images) -> bool:
     if quick is None:
         return True
     rung = Rung(quick.words, lambda: quick.model, torch.float16 if quick.half else torch.float32)
-    return _steady(model, sample[:2]) and _tried(rung, model, sample)[0] is not None
+    return steady(model, sample[:2]) and isinstance(_tried(rung, model, sample), Quick)
 
 
 def _rungs(model: nn.Module, precision: str, passes: int) -> list[Rung]:
@@ -137,148 +134,16 @@ def _half(model: nn.Module, fold: bool, compiled: bool) -> Model:
     return HalfNetwork(net.forward if fold else net)
 
 
-class HalfNetwork:
-    """A network in half precision; gradients travel through it `factor` times as loud, lest they vanish."""
-
-    def __init__(self, net: Callable[[Images], Scores], compiled: bool = False) -> None:
-        self.net, self.compiled, self.factor = net, compiled, 1.0
-
-    def __call__(self, images: Images) -> Scores:
-        images = louder(images.contiguous(memory_format=torch.channels_last), 1 / self.factor)
-        if self.compiled and len(images) > 1:
-            _any_number_of(images)
-        with torch.autocast(images.device.type, torch.float16), _quiet():
-            scores = self.net(images)
-        return louder(scores.float(), self.factor)
-
-
-def _any_number_of(images: Images) -> None:
-    """Tell the compiler that batches have many sizes, so that it compiles once for all."""
-    from torch._dynamo import mark_dynamic  # noqa: PLC0415 - two seconds that most commands can do without
-
-    mark_dynamic(images, 0)
-
-
-class Louder(torch.autograd.Function):
-    """The same values; the gradient on its way back times a factor."""
-
-    @staticmethod
-    def forward(ctx: Any, values: Tensor, factor: float) -> Tensor:
-        ctx.factor = factor
-        return values.clone()  # a view could not be written over, as some networks do
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
-        return grads[0] * ctx.factor, None
-
-
-def louder(values: Tensor, factor: float) -> Tensor:
-    """The same values, whose gradient will be multiplied by the factor."""
-    same: Tensor = Louder.apply(values, factor)  # type: ignore[no-untyped-call]
-    return same
-
-
-def _tried(rung: Rung, model: Model, sample: Images) -> tuple[Model | None, str]:
+def _tried(rung: Rung, model: Model, sample: Images) -> Quick | str:
     """The stand-in if it can be made, runs and agrees, else why not."""
     try:
         with warnings.catch_warnings(action="ignore"):  # of copying and compiling: nothing a user can do
             made = rung.make()
-            if isinstance(made, HalfNetwork) and not _tuned(made, sample):
-                return None, "gradients overflow"
-            doubt = _doubt(model, made, sample, *CLOSE[rung.kind])
+            if isinstance(made, HalfNetwork) and not tuned(made, sample):
+                return "gradients overflow"
+            reason = doubt(model, made, sample, *CLOSE[rung.kind])
+            off = error_of(model, made, sample)  # without gradients: another program where it is compiled
     except Exception as error:
         words = str(error).strip().splitlines()
-        return None, f"{type(error).__name__}: {words[0][:120] if words else 'it failed'}"
-    return (made, "") if doubt is None else (None, doubt)
-
-
-def _tuned(net: HalfNetwork, sample: Images) -> bool:
-    """Make gradients as loud as they may be; false if they overflow however soft."""
-    for factor in FACTORS:
-        net.factor = factor * HEADROOM if factor > 1 else 1.0
-        fits = bool(_pulled(net, sample)[1].isfinite().all())
-        net.factor = factor
-        if fits:
-            return True
-    return False
-
-
-@torch.no_grad()
-def _error(model: Model, made: Model, sample: Images) -> float:
-    """By how much a logit of the stand-in is off at the most."""
-    with full_precision():
-        exact = logits_of(model, sample)
-    return float((logits_of(made, sample) - exact).abs().amax())
-
-
-def _doubt(model: Model, made: Model, sample: Images, error: float, likeness: float) -> str | None:
-    """In what the stand-in differs from the network; None if it does not."""
-    with full_precision():
-        logits, grad = _pulled(model, sample)
-    for part in (sample, sample[: max(1, len(sample) // 3)]):  # it must not remember a batch size
-        other, slope = _pulled(made, part)
-        size = (logits - logits.mean(1, keepdim=True)).abs().amax().clamp_min(1e-6)
-        off = (other - logits[: len(part)]).abs().amax() / size
-        if not bool(off <= error):
-            return f"its logits are off by {float(off):.1%}" if off.isfinite() else "its logits overflow"
-        likes = torch.cosine_similarity(slope.flatten(1), grad[: len(part)].flatten(1), eps=1e-30)
-        flat = grad[: len(part)].flatten(1).abs().amax(1) == 0
-        share = float((flat | (likes >= likeness)).float().mean())
-        if share < 0.9:
-            return f"its gradients point elsewhere on {1 - share:.0%} of {len(part)} images"
-    return None
-
-
-def _pulled(model: Model, images: Images) -> tuple[Scores, Images]:
-    """The logits, and the gradient of the lead of the best class over the second."""
-    images = images.detach().clone().requires_grad_()
-    with torch.enable_grad():
-        logits = logits_of(model, images)
-        top = logits.topk(2, 1).indices
-        lead = (logits.gather(1, top) * logits.new_tensor([1.0, -1.0])).sum()
-    (grad,) = torch.autograd.grad(lead, images, allow_unused=True, materialize_grads=True)
-    return logits.detach(), grad.float()
-
-
-@torch.no_grad()
-def _steady(model: Model, images: Images) -> bool:
-    """Whether the network always gives the same answer and draws no random numbers; else it is left alone."""
-    with _rewound(images.device):
-        untouched = _throw(images.device)
-    try:
-        with _rewound(images.device), full_precision():
-            first, *others = (logits_of(model, images) for _ in range(LOOKS))
-            thrown = _throw(images.device)
-    except Exception:  # whoever attacks the network itself will see why
-        return False
-    same = (torch.allclose(first, other, rtol=1e-4, atol=1e-5, equal_nan=True) for other in others)
-    return all(same) and thrown == untouched
-
-
-def _throw(device: torch.device) -> list[float]:
-    """The next number of every generator; another one than before if somebody has drawn in between."""
-    return [random.random(), np.random.random(), float(torch.rand(())), float(torch.rand((), device=device))]
-
-
-@contextmanager
-def _rewound(device: torch.device) -> Iterator[None]:
-    """Afterwards random numbers go on as if none had been drawn: a look changes no result."""
-    states = random.getstate(), np.random.get_state()
-    try:
-        with torch.random.fork_rng([device] if device.type == "cuda" else []):
-            yield
-    finally:
-        random.setstate(states[0])
-        np.random.set_state(states[1])
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Without the compiler's remarks on ranges of sizes, which mean nothing to a user."""
-    logger = logging.getLogger("torch.utils._sympy.interp")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
+        return f"{type(error).__name__}: {words[0][:120] if words else 'it failed'}"
+    return reason or Quick(made, rung.words, rung.kind == torch.float16, off)
