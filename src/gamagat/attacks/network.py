@@ -10,7 +10,9 @@ import torch
 from gamagat.errors import GamagatError, ModelError
 from gamagat.pieces.gradients import logits_of
 from gamagat.pieces.losses import take, without
-from gamagat.pieces.types import Images, Labels, Mask, Model, Scores
+from gamagat.pieces.types import Images, Labels, Mask, Model, PerExample, Scores
+
+PARTS = 32  # sizes of batches: many waste little, few are soon known to a GPU's libraries
 
 
 class OutOfTime(Exception):  # noqa: N818 - it is no error
@@ -82,17 +84,20 @@ class Network:
 
 
 def full(count: int, width: int) -> int:
-    """The size that a batch is filled up to: sixteenths of the width, and powers of two below one of them."""
-    step = max(1, width // 16)
+    """The size that a batch is filled up to: a number of parts of the width; below one, a power of two."""
+    step = max(1, width // PARTS)
     return min(width, -(-count // step) * step if count > step else max(2, 1 << (count - 1).bit_length()))
 
 
 def fallen(model: Model, logits: Scores, y: Labels) -> Mask:
     """Which images a network with these logits takes for another class, as far as it can be trusted."""
     slack = model.slack if isinstance(model, Network) else 0.0
-    if slack == 0:
-        return logits.argmax(1) != y
-    return without(logits, y).amax(1) - take(logits, y) > slack
+    return logits.argmax(1) != y if slack == 0 else lead(logits, y) > slack
+
+
+def lead(logits: Scores, y: Labels) -> PerExample:
+    """By how much the best wrong class is ahead of the true one."""
+    return without(logits, y).amax(1) - take(logits, y)
 
 
 def is_memory(error: Exception) -> bool:

@@ -15,6 +15,7 @@ import torch
 from gamagat.attacks.combine import passes
 from gamagat.attacks.network import OutOfTime
 from gamagat.data.core import Dataset
+from gamagat.engine.arena import Arena
 from gamagat.engine.checks import check_batch_size, check_door
 from gamagat.engine.ledger import CLEAN, Ledger
 from gamagat.engine.manifest import Manifest, circumstances, data_hash, weights_hash, write_json
@@ -25,7 +26,7 @@ from gamagat.engine.results import Evaluation, summarize
 from gamagat.engine.run import RESULT, read_run
 from gamagat.engine.runtime import borrowed, fitted, products_in
 from gamagat.engine.watch import Onlooker
-from gamagat.engine.work import Arena, Work
+from gamagat.engine.work import Work
 from gamagat.errors import ConfigError, RunError
 from gamagat.pieces.threat import ThreatModel
 from gamagat.pieces.types import Model

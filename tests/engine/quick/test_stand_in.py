@@ -18,6 +18,7 @@ from gamagat.attacks.combine import delicate
 from gamagat.attacks.core import ATTACKS
 from gamagat.data.core import Dataset, from_tensors
 from gamagat.engine import evaluate as module
+from gamagat.engine.arena import Arena
 from gamagat.engine.evaluate import INTERRUPTED, TIME_OVER, evaluate
 from gamagat.engine.manifest import Manifest
 from gamagat.engine.plan import plan_attacks
@@ -25,7 +26,6 @@ from gamagat.engine.quick import network
 from gamagat.engine.quick.network import Quick
 from gamagat.engine.run import Run, read_run
 from gamagat.engine.watch import Onlooker
-from gamagat.engine.work import Arena
 from gamagat.pieces.threat import L2, LINF, ThreatModel
 from helpers import images_like
 

@@ -11,6 +11,7 @@ from torch import nn
 from gamagat.attacks.combine import passes
 from gamagat.attacks.core import IterativeAttack
 from gamagat.attacks.network import Network
+from gamagat.engine.arena import PATIENCE
 from gamagat.engine.bench import published
 from gamagat.engine.bench.peers import Peer
 from gamagat.engine.bench.rows import OURS, PEER, PUBLISHED
@@ -18,7 +19,6 @@ from gamagat.engine.bench.scene import Scene
 from gamagat.engine.evaluate import SAMPLE
 from gamagat.engine.plan import PlannedAttack, plan_attacks
 from gamagat.engine.quick.network import check_precision, quickened
-from gamagat.engine.work import PATIENCE
 from gamagat.pieces.noise import Noise
 from gamagat.pieces.types import Images, Labels, Model
 
