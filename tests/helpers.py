@@ -1,5 +1,7 @@
 """Small networks and images that tests build on."""
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -26,3 +28,15 @@ def tiny_network(classes: int = 5, channels: int = 3) -> nn.Module:
 def images_like(count: int, channels: int = 3, seed: int = 1) -> Tensor:
     """Random images, 8 x 8."""
     return torch.rand(count, channels, 8, 8, generator=torch.Generator().manual_seed(seed))
+
+
+LISTENING = (
+    "import runpy, signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    "runpy.run_module('gamagat', run_name='__main__', alter_sys=True)"
+)
+
+
+def spoken_to(words: list[str]) -> subprocess.Popen[str]:
+    """The command as a process that hears Ctrl-C, also where the tests run in a shell's background."""
+    command = [sys.executable, "-c", LISTENING, *words]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

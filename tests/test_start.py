@@ -11,6 +11,7 @@ import pytest
 import gamagat
 from gamagat.cli import app as front
 from gamagat.cli import main
+from helpers import spoken_to
 
 
 def python(*words: str) -> subprocess.CompletedProcess[str]:
@@ -86,10 +87,10 @@ def test_the_menu_is_what_the_files_add():
         assert subcommand.help.split("\n")[0] == (registered[name] or "").strip().split("\n")[0]
 
 
+@pytest.mark.slow  # where a process is after so many seconds is the machine's to say
 @pytest.mark.parametrize("seconds", [0.3, 0.8])
 def test_ctrl_c_while_modules_are_imported_is_one_line(seconds):
-    words = [sys.executable, "-m", "gamagat", "evaluate", "digits-cnn", "--attack", "autoattack"]
-    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = spoken_to(["evaluate", "digits-cnn", "--attack", "autoattack"])
     time.sleep(seconds)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)

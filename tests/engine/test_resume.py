@@ -21,7 +21,7 @@ from gamagat.engine.ledger import Ledger, Verdict
 from gamagat.engine.run import read_run
 from gamagat.engine.watch import Onlooker
 from gamagat.errors import ModelError, RunError
-from helpers import seeded, tiny_network
+from helpers import seeded, spoken_to, tiny_network
 
 
 @pytest.fixture(scope="module")
@@ -300,9 +300,9 @@ def test_a_damaged_manifest_is_one_sentence(tmp_path, content):
 
 
 def test_the_command_stopped_by_a_signal_goes_on_where_it_was(tmp_path):
-    words = [sys.executable, "-m", "gamagat", "evaluate", "digits-cnn", "--n", "64", "--batch-size", "8"]
+    words = ["evaluate", "digits-cnn", "--n", "64", "--batch-size", "8"]
     words += ["--attack", "gama-pgd:steps=300", "--restarts", "20", "--out", str(tmp_path / "run"), "--json"]
-    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = spoken_to(words)
     patience = time.monotonic() + 60
     while not list((tmp_path / "run").glob("ledger-0.sqlite")) and time.monotonic() < patience:
         time.sleep(0.1)
