@@ -64,9 +64,10 @@ def rewritten(
     fade: int | None = None,
     kind: str = "sign",
     target: Tensor | None = None,
+    guide: str = "clean",
 ) -> Tensor:
     """The attack as one loop; rates in units of eps, moments in steps."""
-    image, reference = start, model(x).softmax(1).detach()
+    image, reference = start, model(x if guide == "clean" else start).softmax(1).detach()
     first = second = torch.zeros_like(x)
     for t in range(steps):
         if t in drops:
@@ -172,6 +173,16 @@ def test_the_attack_is_what_its_rewrite_says(name, preset, run, start, settings,
     target = target_of(settings.get("target"), model, x, y)
     theirs = rewritten(model, x, y, begin, **settings | {"target": target})
     assert (ours.images - theirs).abs().max() < 1e-6 * (100 if settings.get("kind") == "adam" else 1)
+
+
+@pytest.mark.parametrize(("name", "settings"), [("gama-pgd", PGD), ("gama-fw", WOLFE)])
+def test_the_start_may_be_the_guide(name, settings, problem):
+    model, x, y = problem
+    noise = Noise.for_images(torch.arange(len(x)), seed=9)
+    ours = ATTACKS.make(name, guide="start")(model, x, y, ThreatModel(LINF, EPS), noise)
+    begin = start_of("corner", x, noise)
+    assert (ours.images - rewritten(model, x, y, begin, guide="start", **settings)).abs().max() < 1e-6
+    assert (ours.images - rewritten(model, x, y, begin, **settings)).abs().max() > 1e-3
 
 
 @pytest.mark.parametrize("name", ["pgd", "pgd-targeted", "multitargeted", "gama-pgd", "ga-ce"])

@@ -1,9 +1,12 @@
 """The guided attacks of the paper: GAMA-PGD, -FW and -MT, GA-CE, the 10-step forms, and GAMA with Adam.
 
 They maximise the margin in probability space plus lambda_t times the squared distance of the probabilities
-from those of the clean image; lambda_t falls to zero in the first part of the attack. Moments (`fade`,
-`drops`) up to 1 are shares of the steps, so that a shorter attack keeps the shape of the schedule.
+from those of the clean image, or with `guide=start` of the noisy start; lambda_t falls to zero in the first
+part of the attack. Moments (`fade`, `drops`) up to 1 are shares of the steps, so that a shorter attack keeps
+the shape of the schedule.
 """
+
+from typing import Literal
 
 from gamagat.attacks.combine import each_target
 from gamagat.attacks.core import (
@@ -21,6 +24,8 @@ from gamagat.pieces.rules import Rule, adam, frank_wolfe, projected_ascent
 from gamagat.pieces.schedules import constant, milestone, ramp_down, stepped
 from gamagat.pieces.starts import corner, unclipped
 from gamagat.pieces.types import Schedule
+
+Guided = Literal["clean", "start"]
 
 MNIST = {"weight": 5.0, "fade": 0.5, "drops": (0.5, 0.75)}
 MNIST_PGD = MNIST | {"rate": 1.0}
@@ -40,12 +45,15 @@ def _dropping(rate: float, drops: tuple[float, ...], factor: float, steps: int) 
     return stepped(rate, at=tuple(milestone(drop, steps) for drop in drops), factor=factor)
 
 
-def _guided(loss: Loss, weight: Schedule, rule: Rule, steps: int, as_published: bool) -> Attack:
-    """From a random corner, guided by the clean image; as published, by the start and to the last step."""
+def _guided(
+    loss: Loss, weight: Schedule, rule: Rule, steps: int, guide: Guided, as_published: bool
+) -> Attack:
+    """From a random corner, guided by the image or by the corner; as published, to the last step."""
     if as_published:
         loss = by_autograd(guided(loss, weight))
         return IterativeAttack(unclipped(corner()), loss, rule, steps, guide=first_iterate, stop=False)
-    return IterativeAttack(corner(), guided(loss, weight), rule, steps, guide=clean_image)
+    by = clean_image if guide == "clean" else first_iterate
+    return IterativeAttack(corner(), guided(loss, weight), rule, steps, guide=by)
 
 
 @ATTACKS.register("gama-pgd", presets={"mnist": MNIST_PGD})
@@ -56,11 +64,12 @@ def gama_pgd(
     rate: float = 2.0,
     drops: tuple[float, ...] = (0.6, 0.85),
     factor: float = 0.1,
+    guide: Guided = "clean",
     as_published: bool = False,
 ) -> Attack:
     """Guided margin attack with projected ascent: the paper's strongest single run."""
     rule = projected_ascent(_dropping(rate, drops, factor, steps))
-    return _guided(probability_margin, _fading(weight, fade, steps), rule, steps, as_published)
+    return _guided(probability_margin, _fading(weight, fade, steps), rule, steps, guide, as_published)
 
 
 @ATTACKS.register("gama-fw", presets={"mnist": MNIST})
@@ -71,11 +80,12 @@ def gama_fw(
     rate: float = 0.5,
     drops: tuple[float, ...] = (0.6, 0.85),
     factor: float = 0.2,
+    guide: Guided = "clean",
     as_published: bool = False,
 ) -> Attack:
     """Guided margin attack with Frank-Wolfe steps: the strongest at few steps."""
     rule = frank_wolfe(_dropping(rate, drops, factor, steps))
-    return _guided(probability_margin, _fading(weight, fade, steps), rule, steps, as_published)
+    return _guided(probability_margin, _fading(weight, fade, steps), rule, steps, guide, as_published)
 
 
 @ATTACKS.register("gama-mt", presets={"mnist": MNIST_PGD})
@@ -87,10 +97,11 @@ def gama_mt(
     rate: float = 2.0,
     drops: tuple[float, ...] = (0.6, 0.85),
     factor: float = 0.1,
+    guide: Guided = "clean",
     as_published: bool = False,
 ) -> Attack:
     """GAMA-PGD aimed at each of the likeliest wrong classes in turn."""
-    return each_target(gama_pgd(steps, weight, fade, rate, drops, factor, as_published), top)
+    return each_target(gama_pgd(steps, weight, fade, rate, drops, factor, guide, as_published), top)
 
 
 @ATTACKS.register("ga-ce", presets={"mnist": MNIST_PGD})
@@ -101,11 +112,12 @@ def ga_ce(
     rate: float = 2.0,
     drops: tuple[float, ...] = (0.6, 0.85),
     factor: float = 0.1,
+    guide: Guided = "clean",
     as_published: bool = False,
 ) -> Attack:
     """Guided attack on the cross-entropy instead of the margin."""
     rule = projected_ascent(_dropping(rate, drops, factor, steps))
-    return _guided(cross_entropy, _fading(weight, fade, steps), rule, steps, as_published)
+    return _guided(cross_entropy, _fading(weight, fade, steps), rule, steps, guide, as_published)
 
 
 @ATTACKS.register("gama-adam", presets={"mnist": MNIST})
@@ -118,12 +130,13 @@ def gama_adam(
     factor: float = 0.1,
     momentum: float = 0.5,
     memory: float = 0.9,
+    guide: Guided = "clean",
     as_published: bool = False,
 ) -> Attack:
     """GAMA with Adam's step on the gradient itself, the paper's ablation."""
     check_options(momentum=(momentum, 0.0, 0.9999), memory=(memory, 0.0, 0.9999))
     rule = adam(_dropping(rate, drops, factor, steps), momentum, memory)
-    return _guided(probability_margin, _fading(weight, fade, steps), rule, steps, as_published)
+    return _guided(probability_margin, _fading(weight, fade, steps), rule, steps, guide, as_published)
 
 
 @ATTACKS.register("gama-pgd-10", presets={"mnist": {"rate": 1.0}})
@@ -131,10 +144,10 @@ def gama_pgd_10(
     steps: int = 10, weight: float = 1.0, rate: float = 2.0, as_published: bool = False
 ) -> Attack:
     """GAMA-PGD for a budget of ten steps: lambda stays constant."""
-    return gama_pgd(steps, weight, None, rate, (0.6, 0.85), 0.1, as_published)
+    return gama_pgd(steps, weight, None, rate, (0.6, 0.85), 0.1, as_published=as_published)
 
 
 @ATTACKS.register("gama-fw-10")
 def gama_fw_10(steps: int = 10, weight: float = 1.0, rate: float = 0.5, as_published: bool = False) -> Attack:
     """GAMA-FW for a budget of ten steps: lambda and the step stay constant."""
-    return gama_fw(steps, weight, None, rate, (), 1.0, as_published)
+    return gama_fw(steps, weight, None, rate, (), 1.0, as_published=as_published)
