@@ -11,7 +11,8 @@ from gamagat.defenses.core import DEFENSES
 from gamagat.defenses.views import can_be_joined, seeing
 from gamagat.engine.training.feed import Part, Resident
 from gamagat.engine.training.form import FilledConv, reformed
-from gamagat.engine.training.settings import Settings
+from gamagat.engine.training.run import TrainingRequest, _worth_compiling
+from gamagat.engine.training.settings import Settings, make_plan
 from gamagat.engine.training.step import Trainer
 from gamagat.pieces.augment import crop_flip
 from gamagat.pieces.noise import Noise
@@ -108,3 +109,16 @@ def test_a_filled_convolution_is_the_convolution():
     x = drawn(4, 2, 3, 8, 8)
     assert torch.allclose(conv(x), model(x), atol=1e-6)
     assert list(model.state_dict()) == ["0.weight", "0.bias"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "device", "epochs", "wanted"),
+    [(None, "cuda", 100, True), (None, "cuda", 2, False), (None, "cpu", 100, False), (True, "cpu", 2, True),
+     (False, "cuda", 100, False)],
+)  # fmt: skip
+def test_a_step_is_compiled_where_it_pays(asked, device, epochs, wanted):
+    images = torch.zeros(40_000, 1, 1, 1, dtype=torch.uint8)
+    data = from_tensors(images, name="many", labels=torch.arange(40_000) % 2)
+    plan = make_plan("gat", None, None, epochs=epochs, batch=128)
+    request = TrainingRequest("gat", compile=asked)
+    assert _worth_compiling(request, plan, data, torch.device(device)) == wanted

@@ -32,7 +32,7 @@ from gamagat.pieces.threat import ThreatModel
 __all__ = ["LAST", "METRICS", "SELECTED", "Listener", "Trained", "TrainingRequest", "train", "usual_model"]
 
 RUN = "training.json"
-LONG = 10_000  # steps from which on compiling pays
+LONG = 30_000  # steps from which on compiling pays, also where nothing of it is kept from an earlier run
 USUAL = {  # the paper's networks
     "digits": "digits-cnn",
     "mnist": "m-lenet",
@@ -71,6 +71,11 @@ def train(request: TrainingRequest, listener: Listener = Listener()) -> Trained:
             batch_size=1000 * max(1, 4000 // pixels),
         )  # fmt: skip
         story = load_checkpoint(folder, trainer) or Story()
+        if trainer.compiled and len(story.rows) < plan.settings.epochs:
+            listener.say(
+                "compiling the training step: up to two minutes the first time, less afterwards; --no-compile "
+                "goes without"
+            )
         board = tensorboard(folder) if request.tensorboard and group.first else None
         course = Course(request, plan, trainer, train_data, probe, folder, group, listener, story, board)
         course.run()
