@@ -73,7 +73,7 @@ def train(request: TrainingRequest, listener: Listener = Listener()) -> Trained:
         story = load_checkpoint(folder, trainer) or Story()
         if trainer.compiled and len(story.rows) < plan.settings.epochs:
             listener.say(
-                "compiling the training step: up to two minutes the first time, less afterwards; --no-compile "
+                "compiling the training step: up to two minutes the first time, then less; --no-compile "
                 "goes without"
             )
         board = tensorboard(folder) if request.tensorboard and group.first else None
