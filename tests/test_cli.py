@@ -272,3 +272,20 @@ def test_the_table_keeps_names_and_accuracies_at_any_width(command, monkeypatch,
     _, out, _ = command(*QUICK)
     assert "gama-pgd" in out
     assert "100.00" in out or "95.00" in out
+
+
+def test_missing_weights_are_told_before_data_are_looked_for(command, tmp_path):
+    words = [
+        "evaluate",
+        "resnet18",
+        "--weights",
+        tmp_path / "no.pt",
+        "--data",
+        "cifar10",
+        "--data-dir",
+        tmp_path,
+    ]
+    code, _, err = command(*words)
+    assert code == 2
+    assert "no.pt does not exist" in " ".join(err.split())
+    assert not list(tmp_path.iterdir())

@@ -139,8 +139,7 @@ def prepare(request: EvaluationRequest) -> Prepared:
     device = Ranks.here().device(choose_device(request.device))
     check_precision(request.precision, device)
     plan_attacks(request.attacks, None, request.restarts, norm_named(request.norm))
-    if request.weights is None:
-        check_weights(request.model)
+    check_weights(request.model, request.weights)
     data = load_data(str(request.data), request.split, request.data_dir).head(request.n)
     threat = read_threat(request.norm, request.eps, dict(data.eps))
     plan = plan_attacks(request.attacks, data.preset, request.restarts)

@@ -127,8 +127,12 @@ def _made(name: str, settings: Options) -> nn.Module:
         raise ModelError(f"model {format_spec(name, settings)!r} cannot be made: {_first(error)}") from error
 
 
-def check_weights(spec: str) -> None:
-    """Refuse a network that would need a file of weights, before anything else is looked for."""
+def check_weights(spec: str, weights: Path | None = None) -> None:
+    """Refuse a network without its file of weights, before anything else is looked for."""
+    if weights is not None:
+        if not located(weights).exists():
+            raise CheckpointError(f"weights file {weights} does not exist")
+        return
     if read_card(spec) is None and not is_program(spec) and spec.partition(":")[0] in MODELS:
         _bundled(spec)
 
