@@ -209,6 +209,19 @@ def test_a_narrow_network_is_refilled_and_nothing_changes(name, width, small_mod
 
 
 @every_attack
+def test_the_order_of_pixels_in_memory_does_not_matter(name, small_model, batch):
+    x, y = batch
+    x, model = x.double(), small_model.double()
+    attack, noise = short(name), noise_for(x)
+    usually = attack(Network(model, 12), x, y, usual(name), noise)
+    turned = attack(
+        Network(model, 12), x.contiguous(memory_format=torch.channels_last), y, usual(name), noise
+    )
+    for field in ("images", "step", "forwards", "backwards"):
+        assert torch.allclose(getattr(turned, field), getattr(usually, field), atol=1e-9)
+
+
+@every_attack
 @pytest.mark.parametrize("patience", [2, 5, 1000])
 def test_looking_less_often_changes_nothing_but_when_images_leave(name, patience, small_model, batch):
     x, y = batch

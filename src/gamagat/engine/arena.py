@@ -22,7 +22,7 @@ from gamagat.engine.quick.network import Quick
 from gamagat.engine.watch import Onlooker, Watch
 from gamagat.pieces.gradients import logits_of
 from gamagat.pieces.noise import Noise
-from gamagat.pieces.threat import ThreatModel
+from gamagat.pieces.threat import LINF, ThreatModel
 from gamagat.pieces.types import Images, Labels, Model
 
 SLACK = 4.0  # how many times the error of a stand-in a wrong class must lead by before an image has fallen
@@ -95,6 +95,8 @@ def _judged(
     Where the judge does not see an image fall that fell for the stand-in, the network itself is attacked.
     """
     network, stand_in = arena.network(watch), arena.stand_in(attack, watch)
+    if stand_in is not None and arena.threat.norm is LINF:  # other norms would turn the images at every step
+        x = x.contiguous(memory_format=torch.channels_last)  # as the stand-in wants them
     outcome = attack(stand_in or network, x, y, arena.threat, noise)
     outcome = outcome._replace(images=outcome.images.float())
     if stand_in is None or stand_in.asks:
