@@ -10,6 +10,7 @@ from gamagat.engine.training.settings import make_plan
 from gamagat.experiments.core import Measure, Network
 from gamagat.experiments.forecast import forecast, training_passes
 from gamagat.experiments.runner import run
+from gamagat.reports.reproduction import forecast_table
 
 
 @pytest.mark.parametrize(
@@ -98,3 +99,5 @@ def test_what_cannot_be_had_is_said(tmp_path):
     plan = forecast(toy_table(rows=rows, columns={"Clean": Measure()}), shop)
     assert [item.state.partition(":")[0] for item in plan.items] == ["cannot be had"] * 4
     assert plan.seconds == 0
+    assert not plan.complete
+    assert "all that can be had" in list(forecast_table(plan).columns[1].cells)

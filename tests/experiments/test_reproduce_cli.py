@@ -93,7 +93,9 @@ def test_networks_only(command, filled):
 def test_a_page_is_made_of_the_results(command, filled, tmp_path):
     words = [*WORDS, "--cache", filled, "--results", tmp_path / "results", "--markdown", tmp_path / "a.md"]
     assert command(*words)[0] == 0
-    assert command("reproduce", "--results", tmp_path / "results", "--markdown", tmp_path / "b.md")[0] == 0
+    again = ["reproduce", "--results", tmp_path / "results", "--markdown", tmp_path / "b.md"]
+    code, out, _ = command(*again, "--json")
+    assert (code, json.loads(out)) == (0, {"page": str(tmp_path / "b.md")})
     text = (tmp_path / "b.md").read_text()
     assert text == (tmp_path / "a.md").read_text()
     assert "10 of 10 figures are measured" in text
@@ -138,6 +140,12 @@ def test_a_network_of_ones_own(command, tmp_path):
         ([*WORDS, "--checkpoint", "GAT"], "--checkpoint takes ROW=MODEL@FILE or ROW=FOLDER, got 'GAT'"),
         ([*WORDS, "--checkpoint", "GAT=digits-cnn@no.pt"], "there is no file no.pt"),
         ([*WORDS, "--max-seconds", "0"], "the time must be positive"),
+        ([*WORDS, "--rows", ","], "--rows takes names with commas between them, got ','"),
+        ([*WORDS, "--precision", "half"], "precision must be auto or fp32, got 'half'"),
+        ([*WORDS, "--precision", "half", "--plan"], "precision must be auto or fp32, got 'half'"),
+        ([*WORDS, "--device", "gpu9"], "device 'gpu9' is not to be had here"),
+        ([*WORDS, "--batch-size", "0"], "the batch size must be at least 1"),
+        ([*WORDS, "--cache", __file__], "is a file and nothing can be kept in it; give another --cache"),
         (["reproduce", "toy", "--n", "0"], "Invalid value for '--n'"),
     ],
 )

@@ -111,7 +111,7 @@ def test_known_reasons_stand_with_the_difference():
     words = page_of(apart, FGSM="Columns have reasons.", GAT="Rows, too.", Normal="Not this one.")
     line = next(line for line in words.splitlines() if "ours, 90.00" in line)
     assert line.endswith(
-        "Trained with epochs=1 in place of the recipe's own setting. Rows, too. Columns have reasons."
+        "Made with epochs=1 in place of the experiment's own setting. Rows, too. Columns have reasons."
     )
     assert "Not this one" not in words
 

@@ -16,6 +16,7 @@ from gamagat.errors import ConfigError, RunError
 from gamagat.experiments import shelving
 from gamagat.experiments.shelving import add_to_zoo, halved
 from gamagat.models.core import BUNDLED, load_model
+from gamagat.models.loading.zoo import zoo_folder
 
 FILE, TENSORS = "0" * 64, "1" * 64
 README = (
@@ -129,6 +130,9 @@ def test_the_command(training, monkeypatch, capsys):
     assert json.loads(out)["name"] == "zoo:gat-digits"
     code, out, _ = call(monkeypatch, capsys, "list", "zoo")
     assert "zoo:gat-digits" in out
+    code, _, err = call(monkeypatch, capsys, "zoo", "add", training, "other", "--n", "0")
+    assert (code, "the number of images must be positive, got 0" in err) == (2, True)
+    assert not (zoo_folder() / "other").exists()
     code, _, err = call(monkeypatch, capsys, "zoo", "remove", training, "x")
     assert (code, "gamagat zoo can add, got 'remove'" in err) == (2, True)
     code, _, err = call(monkeypatch, capsys, "zoo", "add", training.parent, "x")

@@ -60,7 +60,7 @@ def reproduce(
     ] = None,
     attack_option: Annotated[
         list[str] | None,
-        typer.Option("--attack-set", help="A setting of every attack that has it, restarts=3; repeat it."),
+        typer.Option("--attack-set", help="A setting of every attack that has it, steps=50; repeat it."),
     ] = None,
     checkpoint: Annotated[
         list[str] | None,
@@ -91,10 +91,11 @@ def reproduce(
     _check(name, results, markdown)
     if name is None:
         _write_page(results, markdown)
+        show({"page": str(markdown)}, [Text(f"{markdown} is written")], as_json)
         return
     settings = read_settings(attack_option or [])
     whole = find_any(name).with_networks(dict(map(read_network, checkpoint or []))).with_settings(settings)
-    part = whole.only(listed(rows), listed(columns))
+    part = whole.only(listed(rows, "--rows"), listed(columns, "--columns"))
     store = Cache(cache, data_dir, parse_settings(option), n, seed, precision)
     command = command_for(whole.name, store, checkpoint or [], settings)
     bars = (partial(training_listener, quiet=as_json), partial(onlooker, quiet=as_json))
@@ -131,7 +132,7 @@ def _check(name: str | None, results: Path | None, markdown: Path | None) -> Non
 def _plan(part: Table | Figure, shop: Workshop, as_json: bool) -> None:
     """What will run, and for how long."""
     found = forecast_figure(part, shop) if isinstance(part, Figure) else forecast(part, shop)
-    content = {"seconds": found.seconds, "items": [asdict(item) for item in found.items]}
+    content = {"seconds": found.seconds, "complete": found.complete, "items": [*map(asdict, found.items)]}
     show(content, [forecast_table(found)], as_json)
 
 

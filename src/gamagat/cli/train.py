@@ -55,7 +55,7 @@ def train(
         bool | None,
         typer.Option(
             "--compile/--no-compile",
-            help="Compile the step first: up to a minute, then faster. (default: on a GPU, if it pays)",
+            help="Compile the step first: up to two minutes, then faster. (default: on a GPU, if it pays)",
         ),
     ] = None,
     preset: Annotated[

@@ -71,7 +71,8 @@ class Prepared:
             "data": f"{self.data.name}, {len(self.data)} images, {len(self.data.classes)} classes",
             "threat": f"{self.threat.norm.name}, eps {given}{self.threat.eps:.6g}{usual}",
             **{f"attack {number}": attack.spec for number, attack in enumerate(self.plan, start=1)},
-            "run": f"seed {request.seed}, batch {self.batch_size}, {self.device}, torch {torch.__version__}",
+            "run": f"seed {request.seed}, batch {self.batch_size}, {self.device}, torch {torch.__version__}, "
+            f"precision {request.precision}",
         }
 
     def examine(self, quick: bool) -> list[Finding]:

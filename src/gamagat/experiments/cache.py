@@ -53,6 +53,11 @@ class Cache:
     precision: str = "auto"
     _facts: dict[str, Facts | GamagatError] = field(default_factory=dict)
 
+    def check(self) -> None:
+        """Refuse a root that cannot be a folder."""
+        if self.root.exists() and not self.root.is_dir():
+            raise ConfigError(f"{self.root} is a file and nothing can be kept in it; give another --cache")
+
     def facts(self, data: str) -> Facts:
         """Of one data set; one that is missing is looked for once."""
         if data not in self._facts:

@@ -53,6 +53,11 @@ class Forecast:
     def seconds(self) -> float:
         return sum(item.seconds for item in self.items)
 
+    @property
+    def complete(self) -> bool:
+        """Whether there is nothing that cannot be had, and whose time is not counted."""
+        return not any(item.state.startswith(MISSING) for item in self.items)
+
 
 def forecast(table: Table, shop: Workshop) -> Forecast:
     """Look at the cache, and measure the pace of each network that has something to do."""

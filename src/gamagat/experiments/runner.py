@@ -6,8 +6,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from gamagat.attacks.network import OutOfTime
+from gamagat.engine.checks import check_batch_size
 from gamagat.engine.evaluate import INTERRUPTED, TIME_OVER
 from gamagat.engine.plan import plan_attack
+from gamagat.engine.runtime import choose_device
+from gamagat.engine.training.run import choose_precision
 from gamagat.engine.training.settings import make_plan
 from gamagat.errors import DataError, ModelError, RunError
 from gamagat.experiments.cells import Cell, not_run, of_others
@@ -32,7 +35,10 @@ class Outcome:
 
 
 def check(experiment: Experiment, shop: Workshop) -> None:
-    """Find mistakes in words before anything runs."""
+    """Find mistakes in words before anything runs, also where all is known and nothing will."""
+    choose_precision(shop.cache.precision, choose_device(shop.device))
+    check_batch_size(shop.batch_size)
+    shop.cache.check()
     for network in experiment.networks:
         if network.given:
             shop.cache.home(network)

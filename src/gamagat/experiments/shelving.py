@@ -51,6 +51,8 @@ def add_to_zoo(
     source: str, name: str, data_dir: Path | None = None, n: int | None = None, device: str = "auto"
 ) -> tuple[Path, Check]:
     """Put the network of a training into the zoo; nothing is left behind where it does not hold."""
+    if n is not None and n < 1:
+        raise ConfigError(f"the number of images must be positive, got {n}")
     card, zoo = _card(source), _place(name)
     home, partial = zoo / name, zoo / f".{name}.{os.getpid()}.part"
     try:

@@ -11,10 +11,15 @@ from gamagat.experiments.cache import Cache
 from gamagat.experiments.core import Network
 
 
-def listed(text: str | None) -> list[str]:
-    """What stands between commas."""
+def listed(text: str | None, option: str) -> list[str]:
+    """What stands between commas; nothing if the option is left out."""
     words = [word.strip() for word in (text or "").split(",")]
-    return [word for word in words if word]
+    found = [word for word in words if word]
+    if text is not None and not found:
+        raise ConfigError(
+            f"{option} takes names with commas between them, got {text!r}; leave it out for all"
+        )
+    return found
 
 
 def read_network(words: str) -> tuple[str, Network]:
@@ -32,7 +37,7 @@ def read_settings(pairs: Sequence[str]) -> dict[str, str]:
     for pair in pairs:
         key, _, value = (word.strip() for word in pair.partition("="))
         if not key or not value or key.replace("-", "_") in settings:
-            raise ConfigError(f"--attack-set takes KEY=VALUE, such as restarts=3, each once, got {pair!r}")
+            raise ConfigError(f"--attack-set takes KEY=VALUE, such as steps=50, each once, got {pair!r}")
         settings[key.replace("-", "_")] = value
     return settings
 

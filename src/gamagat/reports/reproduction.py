@@ -90,7 +90,8 @@ def forecast_table(plan: Forecast) -> Table:
             kind, escape(item.name), escape(item.state), spoken(item.seconds) if item.seconds else ""
         )
     table.add_section()
-    table.add_row("", "all", "", spoken(plan.seconds), style="bold")
+    whole = "all" if plan.complete else "all that can be had"
+    table.add_row("", whole, "", spoken(plan.seconds), style="bold")
     return table
 
 
@@ -245,7 +246,7 @@ def _known(result: Result, cell: Cell) -> str:
     """Why it may differ."""
     places = ("", cell.row, cell.column, f"{cell.row}/{cell.column}")
     changed = ",".join(f"{key}={value}" for key, value in cell.about.get("changed", {}).items())
-    own = [f"Trained with {changed} in place of the recipe's own setting."] if changed else []
+    own = [f"Made with {changed} in place of the experiment's own setting."] if changed else []
     return " ".join([*own, *(result.notes[place] for place in places if place in result.notes)])
 
 
