@@ -33,9 +33,10 @@ import torch
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
-from torch import Tensor, nn
+from torch import Tensor
 
 from gamagat.attacks.core import ATTACKS, check_norm
+from gamagat.engine.bench.measure import Counted
 from gamagat.engine.evaluate import evaluate
 from gamagat.engine.judge import judge, predict
 from gamagat.engine.ledger import CLEAN
@@ -44,7 +45,7 @@ from gamagat.engine.request import EvaluationRequest, Prepared, prepare
 from gamagat.engine.run import Run, read_run
 from gamagat.engine.runtime import borrowed, full_precision
 from gamagat.errors import ConfigError, GamagatError
-from gamagat.pieces.types import Images, Labels, Mask, Scores
+from gamagat.pieces.types import Images, Labels, Mask
 from gamagat.registry import format_spec
 
 OURS = "ours"
@@ -66,26 +67,6 @@ class Budget(NamedTuple):
 
 
 QUICK = Budget(steps=20, targets=3, queries=200)
-
-
-class Counted(nn.Module):
-    """A network that counts the images that pass through it and the gradients that come back."""
-
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.model = model
-        self.forwards, self.backwards = 0, 0
-        self.eval()  # a peer that finds it in training leaves it so
-
-    def forward(self, images: Images) -> Scores:
-        logits: Scores = self.model(images)
-        self.forwards += len(images)
-        if logits.requires_grad:
-            logits.register_hook(self._came_back)  # type: ignore[no-untyped-call]
-        return logits
-
-    def _came_back(self, slope: Tensor) -> None:
-        self.backwards += len(slope)
 
 
 @dataclass(frozen=True, slots=True)

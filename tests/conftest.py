@@ -1,12 +1,14 @@
 """What every test may use."""
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor, nn
 
+from gamagat import cli
 from helpers import ROOT, images_like, seeded, tiny_network
 
 SHARED = Path(os.environ.get("GAMAGAT_SHARED", ROOT.parent / "shared"))
@@ -31,3 +33,20 @@ def batch(small_model: nn.Module) -> tuple[Tensor, Tensor]:
     images = images_like(12)
     with torch.no_grad():
         return images, small_model(images).argmax(1)
+
+
+@pytest.fixture
+def command(monkeypatch, capsys):
+    """Run the command in this process: exit code, standard output, standard error."""
+
+    def call(*words: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["gamagat", *map(str, words)])
+        try:
+            cli.main()
+            code = 0
+        except SystemExit as stop:
+            code = stop.code or 0
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return call

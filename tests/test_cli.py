@@ -10,29 +10,11 @@ import pytest
 import torch
 from rich.console import Console
 
-from gamagat import cli
 from gamagat.models.core import BUNDLED
 from helpers import seeded, tiny_network
 
 DIGITS = BUNDLED / "digits-cnn.safetensors"
 QUICK = ["evaluate", "digits-cnn", "--data", "digits", "--n", "20", "--attack", "gama-pgd:steps=3"]
-
-
-@pytest.fixture
-def command(monkeypatch, capsys):
-    """Run the command in this process: exit code, standard output, standard error."""
-
-    def run(*words: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["gamagat", *map(str, words)])
-        try:
-            cli.main()
-            code = 0
-        except SystemExit as stop:
-            code = stop.code or 0
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return run
 
 
 def test_the_table_shows_all_that_was_asked_and_used(command):

@@ -33,23 +33,11 @@ def squashed():
 """
 
 
-@pytest.fixture
-def command(monkeypatch, capsys, tmp_path):
-    """Run the command in this process: exit code, standard output, standard error."""
+@pytest.fixture(autouse=True)
+def nets(monkeypatch, tmp_path):
+    """Networks to be named on the command line, in the current folder."""
     (tmp_path / "diagnosed_nets.py").write_text(NETS)
     monkeypatch.chdir(tmp_path)
-
-    def call(*words: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["gamagat", *map(str, words)])
-        try:
-            cli.main()
-            code = 0
-        except SystemExit as stop:
-            code = stop.code or 0
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return call
 
 
 @pytest.fixture(scope="module")

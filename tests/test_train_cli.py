@@ -15,23 +15,6 @@ from gamagat.engine.training.run import usual_model
 QUICK = ["--device", "cpu", "--n", "70", "--set", "epochs=2", "--set", "probe=20"]
 
 
-@pytest.fixture
-def command(monkeypatch, capsys):
-    """Run the command in this process: exit code, standard output, standard error."""
-
-    def call(*words: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["gamagat", *map(str, words)])
-        try:
-            cli.main()
-            code = 0
-        except SystemExit as stop:
-            code = stop.code or 0
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return call
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """What a training of a minute leaves, made in a moment: no test may change it."""

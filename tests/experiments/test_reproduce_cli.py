@@ -1,33 +1,19 @@
 """gamagat reproduce, as people and machines use it."""
 
 import json
-import sys
 
 import pytest
 
 from experiments.toy import GAT, NORMAL, QUICK, shop_at
-from gamagat import cli
 from gamagat.models.core import BUNDLED
 
 SETTINGS = [word for key, value in QUICK.items() for word in ("--set", f"{key}={value}")]
 WORDS = ["reproduce", "toy", "--device", "cpu", "--n", "40", *SETTINGS]
 
 
-@pytest.fixture
-def command(monkeypatch, capsys, registered):
-    """Run the command in this process: exit code, standard output, standard error."""
-
-    def call(*words: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["gamagat", *map(str, words)])
-        try:
-            cli.main()
-            code = 0
-        except SystemExit as stop:
-            code = stop.code or 0
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return call
+@pytest.fixture(autouse=True)
+def tables(registered):
+    """The toy tables can be named on the command line."""
 
 
 def test_paper_and_ours_stand_side_by_side(command, filled):

@@ -10,7 +10,6 @@ from gamagat.data.core import from_tensors
 from gamagat.defenses.core import DEFENSES
 from gamagat.defenses.views import can_be_joined, seeing
 from gamagat.engine.training.feed import Part, Resident
-from gamagat.engine.training.form import FilledConv, reformed
 from gamagat.engine.training.run import TrainingRequest, _worth_compiling
 from gamagat.engine.training.settings import Settings, make_plan
 from gamagat.engine.training.step import Trainer
@@ -67,7 +66,7 @@ def test_compiled_training_is_plain_training(recipe):
 def test_views_in_one_batch_are_views_one_after_another(recipe):
     model = network()
     together = deepcopy(model)
-    assert reformed(together)
+    assert can_be_joined(together)
     theirs = trained(together, recipe, joined=True).model.state_dict()
     for name, value in trained(model, recipe).model.state_dict().items():
         assert torch.allclose(value, theirs[name], rtol=1e-3, atol=1e-5), name
@@ -99,16 +98,6 @@ def test_norms_that_are_not_known_are_left_alone(norm):
     model = nn.Sequential(nn.Conv2d(3, 4, 1), nn.BatchNorm2d(4), norm)
     assert not can_be_joined(model)
     assert type(model[1]) is nn.BatchNorm2d
-
-
-def test_a_filled_convolution_is_the_convolution():
-    conv = nn.Conv2d(3, 5, 3, stride=2, padding=1)
-    model = nn.Sequential(deepcopy(conv))
-    reformed(model)
-    assert isinstance(model[0], FilledConv)
-    x = drawn(4, 2, 3, 8, 8)
-    assert torch.allclose(conv(x), model(x), atol=1e-6)
-    assert list(model.state_dict()) == ["0.weight", "0.bias"]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Rewriting a copy of a network: batch norms into convolutions, ReLUs behind them, images padded in front."""
+"""Rewriting a copy of a network: batch norms into convolutions, ReLUs behind them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from torch.nn.utils.parametrize import is_parametrized
 from gamagat.engine.quick.convolution import conv_relu
 
 RELU = (F.relu, torch.relu, F.relu_, torch.relu_)
-EIGHT = 8  # channels that a tensor core takes at a time
 
 
 def folded(model: nn.Module) -> fx.GraphModule:
@@ -48,10 +47,6 @@ def halved(net: fx.GraphModule) -> fx.GraphModule:
         conv = None if before is None else _module(net, before)
         if before is not None and isinstance(conv, nn.Conv2d) and _plain(conv):
             _bypass(net, node, before, RectifiedConv(conv))
-    for node in net.graph.nodes:
-        conv = _module(net, node)
-        if isinstance(conv, nn.Conv2d) and _narrow(conv) and _used_once(net, node):
-            _put(net, str(node.target), PaddedConv(conv))
     if last is not None:
         _put(net, _name_of(net, last), FullLinear(last))
     net.recompile()
@@ -87,38 +82,23 @@ def _defaults(model: nn.Module) -> dict[str, Any]:
 
 
 class RectifiedConv(nn.Module):
-    """A convolution and the ReLU behind it in one pass over memory; few incoming channels are filled up."""
+    """A convolution and the ReLU behind it in one pass over memory."""
 
     weight: Tensor
     bias: Tensor
 
     def __init__(self, conv: nn.Conv2d) -> None:
         super().__init__()
-        self.missing = max(0, EIGHT - conv.in_channels)
         self.stride, self.padding = list(conv.stride), _padding(conv)
         bias = conv.weight.new_zeros(conv.out_channels) if conv.bias is None else conv.bias.detach()
         self.register_buffer("bias", bias.clone())
-        self.register_buffer("weight", _padded(conv.weight.detach(), self.missing))
+        self.register_buffer("weight", conv.weight.detach())
 
     def forward(self, input: Tensor) -> Tensor:  # as in torch: some call it by name
-        x = _padded(input.to(self.weight.dtype), self.missing)
-        out: Tensor = conv_relu(x, self.weight, self.bias, self.stride, self.padding)
+        out: Tensor = conv_relu(
+            input.to(self.weight.dtype), self.weight, self.bias, self.stride, self.padding
+        )
         return out
-
-
-class PaddedConv(nn.Module):
-    """A convolution on few channels, which are filled up with zeros: tensor cores take eight at a time."""
-
-    weight: Tensor
-
-    def __init__(self, conv: nn.Conv2d) -> None:
-        super().__init__()
-        self.conv, self.missing = conv, EIGHT - conv.in_channels
-        self.register_buffer("weight", _padded(conv.weight.detach(), self.missing))
-
-    def forward(self, input: Tensor) -> Tensor:
-        x, conv = _padded(input.to(self.weight.dtype), self.missing), self.conv
-        return F.conv2d(x, self.weight, conv.bias, conv.stride, _padding(conv))
 
 
 class FullLinear(nn.Module):
@@ -134,10 +114,6 @@ class FullLinear(nn.Module):
         return scores
 
 
-def _padded(x: Tensor, missing: int) -> Tensor:
-    return F.pad(x, (0, 0, 0, 0, 0, missing)) if missing else x
-
-
 def _padding(conv: nn.Conv2d) -> list[int]:
     return [int(side) for side in conv.padding]  # `_plain` has seen that they are numbers
 
@@ -146,10 +122,6 @@ def _plain(conv: nn.Conv2d) -> bool:
     """Whether the fused operation knows this kind of convolution."""
     zeros = conv.padding_mode == "zeros" and not isinstance(conv.padding, str)
     return zeros and conv.groups == 1 and tuple(conv.dilation) == (1, 1)
-
-
-def _narrow(conv: nn.Conv2d) -> bool:
-    return conv.in_channels < EIGHT and _plain(conv)
 
 
 def _module(net: fx.GraphModule, node: fx.Node) -> nn.Module | None:

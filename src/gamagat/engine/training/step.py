@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from gamagat.data.core import to_unit
 from gamagat.defenses.core import Precision, Recipe, Stage, Terms, Tick
 from gamagat.defenses.step import gradients
+from gamagat.defenses.views import can_be_joined
 from gamagat.engine.ranks import Ranks
 from gamagat.engine.training.feed import Feed, Part
-from gamagat.engine.training.form import reformed
 from gamagat.engine.training.optimizers import make_optimizer
 from gamagat.engine.training.scaling import Scaler
 from gamagat.engine.training.settings import Settings
@@ -90,7 +90,7 @@ class Trainer:
         self.model, self.recipe, self.settings, self.threat = model, recipe, settings, threat
         self.feed, self.size, self.augment = feed, size, augment
         self.precision, self.group = precision, group
-        self.compiled, self.joined = compiled, compiled and reformed(model)
+        self.compiled, self.joined = compiled, compiled and can_be_joined(model)
         self.drawn = torch.compile(self._drawn, dynamic=False) if compiled else self._drawn
         if compiled:
             model.compile(dynamic=False)
