@@ -25,7 +25,7 @@ def test_the_table_shows_all_that_was_asked_and_used(command):
     assert "linf, eps 0.2 (usual for the data)" in out
     assert "seed 5" in out
     assert (
-        "gama-pgd:steps=3,weight=50,fade=0.25,rate=2,drops=0.6+0.85,factor=0.1,guide=clean,as_published=false"
+        "gama-pgd:steps=3,weight=50,fade=0.25,rate=2,drops=0.6+0.85,factor=0.1,guide=start,as_published=false"
         in out
     )
     assert "after each run" in out

@@ -95,16 +95,27 @@ def test_the_exact_slope_walks_the_published_path_where_nothing_saturates(name, 
     assert (ours - theirs).abs().max() < 1e-6
 
 
-def test_guided_by_the_noisy_start_the_first_step_is_fgsm_on_the_margin(double_model, doubles):
+@pytest.mark.parametrize("options", [{}, {"guide": "start"}, {"as_published": True}])
+def test_guided_by_the_noisy_start_the_first_step_is_fgsm_on_the_margin(options, double_model, doubles):
     x, y, noise = doubles
-    first = ATTACKS.make("gama-pgd", steps=1, fade=25, drops=(), as_published=True)
-    plain = ATTACKS.make("gama-pgd", steps=1, fade=25, drops=(), weight=0.0, as_published=True)
+    first = ATTACKS.make("gama-pgd", steps=1, fade=25, drops=(), **options)
+    plain = ATTACKS.make("gama-pgd", steps=1, fade=25, drops=(), weight=0.0, **options)
+    assert torch.equal(*(attack(double_model, x, y, THREAT, noise).images for attack in (first, plain)))
+
+
+@pytest.mark.parametrize("name", ["gama-pgd-10", "gama-fw-10"])
+def test_the_forms_for_ten_steps_are_guided_by_the_noisy_start(name, double_model, doubles):
+    x, y, noise = doubles
+    first, plain = (ATTACKS.make(name, steps=1, weight=weight) for weight in (50.0, 0.0))
     assert torch.equal(*(attack(double_model, x, y, THREAT, noise).images for attack in (first, plain)))
 
 
 def test_guided_by_the_clean_image_the_first_step_is_not(double_model, doubles):
     x, y, noise = doubles
-    first, plain = (ATTACKS.make("gama-pgd", steps=1, fade=25, drops=(), weight=w) for w in (50.0, 0.0))
+    first, plain = (
+        ATTACKS.make("gama-pgd", steps=1, fade=25, drops=(), weight=weight, guide="clean")
+        for weight in (50.0, 0.0)
+    )
     assert not torch.equal(*(attack(double_model, x, y, THREAT, noise).images for attack in (first, plain)))
 
 

@@ -1,5 +1,6 @@
 """What the judge looks at when an attack saw a stand-in."""
 
+import pytest
 import torch
 from torch import Tensor
 
@@ -32,6 +33,19 @@ def test_the_judge_sees_what_fell_and_what_may_have_fallen_at_the_end():
     assert judged.fooled.tolist() == [True, False, False, True]
     assert judged.prediction.tolist() == [1, 0, 0, 1]
     assert (quick.seen, exact.seen) == (3, 3)
+
+
+@pytest.mark.parametrize(("step", "pixels", "looks"), [(-1, [0.9, 0.1], (2, 0)), (3, [0.2, 0.9], (0, 2))])
+def test_nobody_is_asked_about_no_images(step, pixels, looks):
+    images = torch.tensor([pixels] * 2).view(2, 1, 1, 2)
+    steps, y = torch.full((2,), step), torch.zeros(2, dtype=torch.int64)
+    exact, quick = Pixels(), Pixels()
+    stand_in = Network(quick, 8, padded=True, look=None, slack=0.1)
+    outcome = Outcome(images, steps, steps, steps)
+    network = Network(exact, 8, padded=True)
+    judged = _looked_at(network, stand_in, outcome, images, y, ThreatModel(LINF, 0.1))
+    assert judged.fooled.tolist() == [step >= 0] * 2
+    assert (quick.seen, exact.seen) == looks
 
 
 def test_an_answer_that_is_no_number_is_the_judges_to_see():

@@ -369,6 +369,21 @@ def test_the_curve_leads_from_the_clean_to_the_final_accuracy(twice):
     ]  # fmt: skip
 
 
+def test_the_curve_has_a_point_wherever_an_image_falls(twice):
+    assert [(cost, share.count) for cost, share in curve(twice, "pgd:restarts=2", points=100)] == [
+        (0, 5), (7, 4), (130, 3), (200, 2),
+    ]  # fmt: skip
+
+
+def test_a_curve_with_more_falls_than_points_is_thinned_evenly_by_falls(tmp_path):
+    entries = {CLEAN: fooled(*[0] * 6, cost=0), "pgd": {id_: (1, 0, 10**id_) for id_ in range(6)}}
+    run = make_run(tmp_path / "run", PGD, entries)
+    whole, thin = (curve(run, "pgd", points=points) for points in (6, 3))
+    assert [(cost, share.count) for cost, share in whole[1:]] == [(10**id_, 5 - id_) for id_ in range(6)]
+    # The first and the last fall, and one in the middle of them, not of the costs.
+    assert [(cost, share.count) for cost, share in thin] == [(0, 6), (1, 5), (100, 3), (10**5, 0)]
+
+
 def test_the_curve_of_an_attack_that_fools_nothing_is_flat(tmp_path):
     run = make_run(tmp_path / "run", PGD, {CLEAN: fooled(0, 0, cost=0), "pgd": fooled(0, 0, cost=30)}, n=2)
     assert curve(run, "pgd") == [(0, Share(2, 2)), (30, Share(2, 2))]

@@ -9,7 +9,7 @@ def test_every_setting_is_spelled_out():
     planned = plan_attack("gama-pgd:steps=50,fade=10", preset="mnist")
     assert planned.name == "gama-pgd:steps=50,fade=10"
     assert planned.spec == (
-        "gama-pgd:steps=50,weight=5,fade=10,rate=1,drops=0.5+0.75,factor=0.1,guide=clean,as_published=false,restarts=1"
+        "gama-pgd:steps=50,weight=5,fade=10,rate=1,drops=0.5+0.75,factor=0.1,guide=start,as_published=false,restarts=1"
     )
     assert plan_attack(planned.spec).spec == planned.spec
 

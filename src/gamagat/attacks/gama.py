@@ -1,9 +1,9 @@
 """The guided attacks of the paper: GAMA-PGD, -FW and -MT, GA-CE, the 10-step forms, and GAMA with Adam.
 
 They maximise the margin in probability space plus lambda_t times the squared distance of the probabilities
-from those of the clean image, or with `guide=start` of the noisy start; lambda_t falls to zero in the first
-part of the attack. Moments (`fade`, `drops`) up to 1 are shares of the steps, so that a shorter attack keeps
-the shape of the schedule.
+from those of the noisy start (the paper's algorithm 1), or with `guide=clean` of the clean image (its
+equation 1); lambda_t falls to zero in the first part of the attack. Moments (`fade`, `drops`) up to 1 are
+shares of the steps, so that a shorter attack keeps the shape of the schedule.
 """
 
 from typing import Literal
@@ -48,7 +48,10 @@ def _dropping(rate: float, drops: tuple[float, ...], factor: float, steps: int) 
 def _guided(
     loss: Loss, weight: Schedule, rule: Rule, steps: int, guide: Guided, as_published: bool
 ) -> Attack:
-    """From a random corner, guided by the image or by the corner; as published, to the last step."""
+    """From a random corner, guided by that corner or by the image; as published, to the last step.
+
+    As published, the corner guides whatever `guide` says: the scripts know nothing else.
+    """
     if as_published:
         loss = by_autograd(guided(loss, weight))
         return IterativeAttack(unclipped(corner()), loss, rule, steps, guide=first_iterate, stop=False)
@@ -64,7 +67,7 @@ def gama_pgd(
     rate: float = 2.0,
     drops: tuple[float, ...] = (0.6, 0.85),
     factor: float = 0.1,
-    guide: Guided = "clean",
+    guide: Guided = "start",
     as_published: bool = False,
 ) -> Attack:
     """Guided margin attack with projected ascent: the paper's strongest single run."""
@@ -80,7 +83,7 @@ def gama_fw(
     rate: float = 0.5,
     drops: tuple[float, ...] = (0.6, 0.85),
     factor: float = 0.2,
-    guide: Guided = "clean",
+    guide: Guided = "start",
     as_published: bool = False,
 ) -> Attack:
     """Guided margin attack with Frank-Wolfe steps: the strongest at few steps."""
@@ -97,7 +100,7 @@ def gama_mt(
     rate: float = 2.0,
     drops: tuple[float, ...] = (0.6, 0.85),
     factor: float = 0.1,
-    guide: Guided = "clean",
+    guide: Guided = "start",
     as_published: bool = False,
 ) -> Attack:
     """GAMA-PGD aimed at each of the likeliest wrong classes in turn."""
@@ -112,7 +115,7 @@ def ga_ce(
     rate: float = 2.0,
     drops: tuple[float, ...] = (0.6, 0.85),
     factor: float = 0.1,
-    guide: Guided = "clean",
+    guide: Guided = "start",
     as_published: bool = False,
 ) -> Attack:
     """Guided attack on the cross-entropy instead of the margin."""
@@ -130,7 +133,7 @@ def gama_adam(
     factor: float = 0.1,
     momentum: float = 0.5,
     memory: float = 0.9,
-    guide: Guided = "clean",
+    guide: Guided = "start",
     as_published: bool = False,
 ) -> Attack:
     """GAMA with Adam's step on the gradient itself, the paper's ablation."""

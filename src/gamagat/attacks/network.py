@@ -12,7 +12,7 @@ from gamagat.pieces.gradients import logits_of
 from gamagat.pieces.losses import take, without
 from gamagat.pieces.types import Images, Labels, Mask, Model, PerExample, Scores
 
-PARTS = 32  # sizes of batches: many waste little, few are soon known to a GPU's libraries
+PARTS = 64  # sizes of batches: many waste little, few are soon known to a GPU's libraries
 
 
 class OutOfTime(Exception):  # noqa: N818 - it is no error

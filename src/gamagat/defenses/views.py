@@ -20,13 +20,17 @@ class ViewNorm(nn.BatchNorm2d):
     def forward(self, x: Tensor) -> Tensor:
         if self.views == 1 or not self.training:
             return super().forward(x)
-        parts = x.view(self.views, -1, *x.shape[1:]).to(self.weight.dtype)
-        spread, mean = torch.var_mean(parts, (1, 3, 4), correction=0)
-        self._follow(mean.detach(), spread.detach(), parts[0].numel() // parts.shape[2])
+        # First within each image, then over those of a view: so the compiler keeps channels last throughout.
+        count, wide = len(x) // self.views, x.to(self.weight.dtype)
+        spreads, means = (
+            part.view(self.views, count, -1) for part in torch.var_mean(wide, (2, 3), correction=0)
+        )
+        mean = means.mean(1)
+        spread = spreads.mean(1) + (means - mean[:, None]).square().mean(1)
+        self._follow(mean.detach(), spread.detach(), count * x.shape[2] * x.shape[3])
         scale = self.weight * (spread + self.eps).rsqrt()
         shift = self.bias - mean * scale
-        normed = parts * _lifted(scale) + _lifted(shift)
-        return normed.to(x.dtype).view(x.shape)
+        return (wide * _lifted(scale, count) + _lifted(shift, count)).to(x.dtype)
 
     @torch.no_grad()
     def _follow(self, mean: Tensor, spread: Tensor, count: int) -> None:
@@ -40,9 +44,9 @@ class ViewNorm(nn.BatchNorm2d):
         self.num_batches_tracked += self.views
 
 
-def _lifted(values: Tensor) -> Tensor:
-    """One number for each view and channel, shaped to be multiplied with the parts of a batch."""
-    return values[:, None, :, None, None]
+def _lifted(values: Tensor, count: int) -> Tensor:
+    """One number for each view and channel, for each of the `count` images of a view."""
+    return values.repeat_interleave(count, 0)[:, :, None, None]
 
 
 def can_be_joined(model: nn.Module) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import torch
@@ -14,7 +13,7 @@ from gamagat.attacks.core import Attack
 from gamagat.attacks.network import Network, lead
 from gamagat.attacks.outcome import Outcome
 from gamagat.data.core import Dataset
-from gamagat.engine.codec import encode
+from gamagat.engine.codec import encode_all
 from gamagat.engine.judge import Verdict as Judged
 from gamagat.engine.judge import judge, predict
 from gamagat.engine.ledger import Verdict
@@ -82,9 +81,8 @@ def attacked(arena: Arena, part: Tensor, attack: Attack | None, watch: Watch) ->
     verdicts = [Verdict(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
     if attack is None:
         return verdicts, {}
-    with ThreadPoolExecutor() as pool:  # compressing is most of it, and leaves the interpreter free
-        images = pool.map(encode, outcome.images[fooled].cpu().numpy(), chunksize=32)
-        return verdicts, dict(zip(ids[fooled.cpu()].tolist(), images, strict=True))
+    images = encode_all(outcome.images[fooled].cpu().numpy())
+    return verdicts, dict(zip(ids[fooled.cpu()].tolist(), images, strict=True))
 
 
 def _judged(
@@ -122,12 +120,13 @@ def _looked_at(
     """
     seen = outcome.step >= 0
     last = (~seen).nonzero().flatten()
-    with torch.no_grad():
-        ahead = lead(logits_of(stand_in, outcome.images[last]), y[last])
-    seen[last] = ~(ahead < -stand_in.slack)  # also where it is no number
+    if len(last):
+        with torch.no_grad():
+            ahead = lead(logits_of(stand_in, outcome.images[last]), y[last])
+        seen[last] = ~(ahead < -stand_in.slack)  # also where it is no number
     judged = Judged(torch.zeros_like(seen), y.clone(), threat.distance(outcome.images, x))
-    for column, said in zip(
-        judged, judge(network, outcome.images[seen], x[seen], y[seen], threat), strict=True
-    ):
-        column[seen] = said
+    if bool(seen.any()):
+        said = judge(network, outcome.images[seen], x[seen], y[seen], threat)
+        for column, news in zip(judged, said, strict=True):
+            column[seen] = news
     return judged

@@ -47,15 +47,35 @@ def at_budget(run: Run, attack: str, budget: int, cost: Cost = "backwards") -> S
     return budget_curve(*_settled_tables(run, attack), [budget], cost)[0]
 
 
-def curve(run: Run, attack: str, cost: Cost = "backwards") -> list[tuple[int, Share]]:
-    """Accuracy against cost: at 0, at 1, 2, 5, 10, ... from the first fall on, and at all that was spent."""
+def curve(
+    run: Run, attack: str, cost: Cost = "backwards", points: int | None = None
+) -> list[tuple[int, Share]]:
+    """Accuracy against cost: at 0, at 1, 2, 5, 10, ... from the first fall on, and at all that was spent.
+
+    With `points`, at every cost at which an image falls instead of at round ones; where there are more such
+    costs than points, at those between which equally many images fall.
+    """
     clean, tables = _settled_tables(run, attack)
     falls = falling_costs(clean, tables, cost)
-    first = falls[falls > 0].min(initial=NEVER)
+    fallen = np.sort(falls[(falls > 0) & (falls < NEVER)])
     last = int(np.sum([_costs(table, cost) for table in tables], axis=0).max())
-    rungs = {digit * 10**power for power in range(len(str(last))) for digit in (1, 2, 5)}
-    budgets = sorted({0, last} | {rung for rung in rungs if first <= rung < last})
+    wanted = _rungs(fallen, last) if points is None else _thinned(fallen, points)
+    budgets = sorted({0, last} | wanted)
     return list(zip(budgets, budget_curve(clean, tables, budgets, cost), strict=True))
+
+
+def _rungs(fallen: Costs, last: int) -> set[int]:
+    """Round costs from the first fall to the last pass."""
+    rungs = {digit * 10**power for power in range(len(str(last))) for digit in (1, 2, 5)}
+    return {rung for rung in rungs if fallen.min(initial=NEVER) <= rung < last}
+
+
+def _thinned(fallen: Costs, points: int) -> set[int]:
+    """The costs at which images fall, or as many of them as there are points."""
+    different = np.unique(fallen)
+    if len(different) > points:
+        different = np.unique(fallen[np.linspace(0, len(fallen) - 1, points).round().astype(int)])
+    return set(different.tolist())
 
 
 def _costs(table: Table, cost: Cost) -> Costs:

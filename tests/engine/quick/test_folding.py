@@ -10,7 +10,10 @@ from quick.nets import Around, Shared, Viewing, alike, both, nearly, usual, weig
 from torch import Tensor, fx, nn
 from torch.nn.utils import parametrizations
 
-from gamagat.engine.quick.folding import FullLinear, RectifiedConv, folded, halved
+from gamagat.defenses.views import ViewNorm, can_be_joined
+from gamagat.engine.easing import ThinnedConv, WindowConv, ease
+from gamagat.engine.quick.folding import folded
+from gamagat.engine.quick.halving import FullLinear, RectifiedConv, halved
 from gamagat.models.core import MODELS, build_model
 from helpers import images_like
 
@@ -62,6 +65,24 @@ def test_the_parts_of_a_halved_network_are_in_place():
     assert {value.dtype for name, value in net.state_dict().items() if "7" not in name} == {torch.float16}
 
 
+def test_sums_and_their_relus_go_where_they_can():
+    """Into a convolution; five sums of GAT's network have two positive terms, and need no ReLU."""
+    for name, sums, rectified in (("resnet18", 0, 17), ("resnet18-gat", 5, 20)):
+        net = halved(folded(build_model(name)))
+        calls = [node for node in net.graph.nodes if node.op == "call_function"]
+        assert [sum(word in str(call.target) for call in calls) for word in ("add", "relu")] == [sums, 0]
+        assert kinds(net).count(RectifiedConv) == rectified
+        assert [kinds(net).count(kind) for kind in (ThinnedConv, WindowConv)] == [3, 1]
+
+
+def test_a_network_that_was_trained_here_is_folded_like_any_other():
+    net = build_model("resnet18")
+    ease(net)
+    assert can_be_joined(net)
+    assert not {nn.BatchNorm2d, ViewNorm} & set(kinds(folded(net)))
+    alike(scramble(build_model("resnet18")), folded(scramble(net)), torch.rand(2, 3, 32, 32), off=1e-3)
+
+
 def used_twice(net: Shared, images: Tensor) -> Tensor:
     seen = net.conv(images)
     return net.norm(seen) + seen
@@ -76,6 +97,12 @@ def written_over(net: Shared, images: Tensor) -> Tensor:
     seen = net.norm(net.conv(images))
     net.relu(seen)  # in place: what it returns is of no use
     return seen.mul(2.0)
+
+
+def added_in_place(net: Shared, images: Tensor) -> Tensor:
+    seen = images * 2
+    total = seen.add_(net.norm(net.conv(images)))
+    return torch.relu(total) * seen
 
 
 OUTPUTS: dict[str, Callable[[Shared, Tensor], Tensor]] = {
@@ -95,6 +122,14 @@ OUTPUTS: dict[str, Callable[[Shared, Tensor], Tensor]] = {
     "a named argument": lambda m, x: F.relu(input=m.norm(input=m.conv(input=x))),
     "torch.relu": lambda m, x: torch.relu(m.conv(x)),
     "a ReLU on two": rectified_twice,
+    "a sum": lambda m, x: torch.relu(m.norm(m.conv(x)) + x),
+    "a sum the other way": lambda m, x: F.relu(x.add(m.norm(m.conv(x)))),
+    "a sum of more": lambda m, x: F.relu(m.norm(m.conv(x)) + (x - 0.5) + x.square()),
+    "a weighted sum": lambda m, x: F.relu(torch.add(m.norm(m.conv(x)), x, alpha=-3)),
+    "a sum with a number": lambda m, x: m.relu(m.norm(m.conv(x)) + 0.2),
+    "a sum written over": added_in_place,
+    "a sum of ReLUs": lambda m, x: F.relu(F.relu(x - 0.5) + m.relu(m.norm(m.conv(x)))),
+    "a sum of sums of ReLUs": lambda m, x: F.relu(F.relu(F.relu(x - 0.5) + x.relu()) + F.relu(m.conv(x))),
 }
 
 
@@ -118,6 +153,10 @@ def test_layers_in_any_order_are_still_right(how):
         {"stride": 2, "bias": True},
         {"stride": (1, 2), "padding": (2, 0)},
         {"kernel_size": 1, "padding": 0},
+        {"kernel_size": 1, "padding": 0, "stride": 2},
+        {"kernel_size": 1, "padding": 0, "stride": (3, 1), "bias": True},
+        {"kernel_size": 1, "padding": 1, "stride": 2},
+        {"kernel_size": 2, "padding": (1, 0), "bias": True},
     ],
     ids=str,
 )

@@ -15,6 +15,8 @@ from small_run import small_data, small_run
 
 from gamagat.data.core import Dataset, from_tensors
 from gamagat.engine.request import EvaluationRequest, prepare
+from gamagat.reports.page.content import gather
+from gamagat.reports.page.write import write_report
 
 sys.path.append(str(Path(__file__).parent))  # for devtools.py
 
@@ -128,6 +130,17 @@ def diagnosis() -> dict[str, Any]:
         "run": "seed 0", "clean_accuracy": 90.0, "robust_accuracy": 41.25, "checks": checks,
         "not_checked": ["transfer: no source network was given", "other norms"],
     }  # fmt: skip
+
+
+@pytest.fixture
+def page(digits: Path, weaker: Path, diagnosis: dict[str, Any], tmp_path: Path) -> Path:
+    """Two runs on one page, one with a diagnosis: everything that a page can have."""
+    second = shutil.copytree(weaker, tmp_path / "diagnosed")
+    proof = diagnosis["checks"][0] | {"name": "w" * 80, "level": "masked"}
+    content = diagnosis | {"verdict": "masked", "checks": [*diagnosis["checks"], proof]}
+    (second / "diagnosis.json").write_text(json.dumps(content))
+    write_report(gather([digits, second]), "html", tmp_path / "page.html")
+    return tmp_path / "page.html"
 
 
 @pytest.fixture(scope="session")

@@ -1,13 +1,11 @@
 """The page in a real browser."""
 
-import json
-import shutil
-
 import pytest
 
 from gamagat.reports.page.content import gather
 from gamagat.reports.page.write import write_report
 
+STEP = 24  # examples at a time, as in page.js
 VISIBLE = "[...document.querySelectorAll('.gallery > li')].filter((item) => item.offsetParent).length"
 CONTRAST = """
 (() => {
@@ -44,17 +42,6 @@ CONTRAST = """
 """
 
 
-@pytest.fixture
-def page(digits, weaker, diagnosis, tmp_path):
-    """Two runs on one page, one with a diagnosis: everything that a page can have."""
-    second = shutil.copytree(weaker, tmp_path / "diagnosed")
-    proof = diagnosis["checks"][0] | {"name": "w" * 80, "level": "masked"}
-    content = diagnosis | {"verdict": "masked", "checks": [*diagnosis["checks"], proof]}
-    (second / "diagnosis.json").write_text(json.dumps(content))
-    write_report(gather([digits, second]), "html", tmp_path / "page.html")
-    return tmp_path / "page.html"
-
-
 def test_the_verdict_and_its_checks_are_read_on_a_phone(browser, page):
     browser.open(page, 390)
     shown = browser.run("document.querySelector('.verdict').innerText")
@@ -81,44 +68,43 @@ def test_the_page_opens_without_complaints_and_all_pictures_load(browser, page):
     assert browser.run("[...document.images].every((image) => image.alt.length > 5)")
 
 
-def test_filters_show_what_fits_and_say_how_many(browser, page):
+def test_each_bar_of_the_class_chart_has_its_two_numbers_past_the_end(browser, page, digits):
     browser.open(page)
-    every = browser.run("document.querySelectorAll('#run1-gallery > li').length")
-    other = browser.run("document.querySelectorAll('#run2-gallery > li').length")
-    assert browser.run(VISIBLE) == every + other
-    wanted = browser.run("""(() => {
-      const form = document.querySelector('form.filters');
-      form.elements.class.value = '2'; form.elements.attack.value = '1';
-      form.elements.attack.dispatchEvent(new Event('change', {bubbles: true}));
-      return document.querySelectorAll('#run1-gallery > li[data-class="2"][data-attack="1"]').length;
+    told = browser.run("""(() => {
+      const chart = document.querySelector('.classes svg');
+      return [...chart.querySelectorAll('.outline')].map((bar) => {
+        const words = bar.nextElementSibling.nextElementSibling;
+        return [bar.getBBox().width, bar.nextElementSibling.getBBox().width, words.textContent,
+          words.getBBox().x];
+      });
     })()""")
-    assert 0 < wanted < every
-    assert browser.run(VISIBLE) == wanted + other
-    said = "document.querySelector('form.filters output')"
-    assert browser.run(f"{said}.textContent") == f"{wanted} of {every} examples shown"
-    assert browser.run(f"{said}.getAttribute('aria-live')") == "polite"
-    captions = browser.run(
-        "[...document.querySelectorAll('#run1-gallery > li:not([hidden])')].map((item) => item.innerText)"
-    )
-    chosen = browser.run("document.querySelector('select[name=attack]').selectedOptions[0].text")
-    assert all(chosen in caption for caption in captions)
-    browser.run("document.querySelector('form.filters button').click()")
-    assert browser.run("new Promise((done) => setTimeout(done, 50))") is None
-    assert browser.run(VISIBLE) == every + other
+    [part] = gather([digits]).runs
+    assert len(told) == len(part.classes) == 10
+    full = 190  # 100 % in the units of the picture
+    for row, (clean, worst, words, left) in zip(part.classes, told, strict=True):
+        assert words == f"{row.clean.percent:.0f} \u2192 {row.worst.percent:.0f}"
+        assert clean == pytest.approx(full * row.clean.percent / 100, abs=0.1)
+        assert worst == pytest.approx(full * row.worst.percent / 100, abs=0.1)
+        assert left > 104 + full
 
 
-def test_filters_work_from_the_keyboard(browser, page):
-    browser.open(page)
-    before = browser.run(VISIBLE)
-    browser.run("document.querySelector('select[name=attack]').focus()")
-    browser.press("ArrowDown", 40)
-    assert browser.run("document.querySelector('select[name=attack]').value") == "0"
-    assert browser.run(VISIBLE) < before
-    browser.press("Tab", 9)
-    assert browser.run("document.activeElement.type") == "reset"
-    browser.press("Enter", 13, "\r")
-    browser.run("new Promise((done) => setTimeout(done, 50))")
-    assert browser.run(VISIBLE) == before
+def test_no_word_of_a_chart_is_cut(browser, page):
+    for width in (390, 1280):
+        browser.open(page, width)
+        cut = browser.run("""[...document.querySelectorAll('svg.chart text')].filter((one) => {
+          const box = one.getBoundingClientRect(), all = one.closest('svg').getBoundingClientRect();
+          return box.left < all.left - 0.5 || box.right > all.right + 0.5 || box.bottom > all.bottom + 0.5;
+        }).map((one) => one.textContent)""")
+        assert cut == []
+
+
+def test_the_numbers_of_the_charts_fit_on_a_desk(browser, page):
+    browser.open(page, 1280)
+    browser.run("document.querySelectorAll('details').forEach((part) => { part.open = true; })")
+    clipped = browser.run("""[...document.querySelectorAll('#run2 figure .scroll')]
+      .map((box) => [box.scrollWidth, box.clientWidth])""")
+    assert clipped
+    assert all(inside <= outside for inside, outside in clipped)
 
 
 def test_the_keyboard_reaches_every_control(browser, page):
@@ -182,7 +168,12 @@ def test_on_paper_there_are_no_filters_no_dark_grounds_and_nothing_is_cut(browse
     browser.media("print")
     assert browser.run("getComputedStyle(document.querySelector('form.filters')).display") == "none"
     assert browser.run("document.documentElement.scrollWidth") <= 718
+    cells = (
+        "[...new Set([...document.querySelectorAll('tbody th')].map((one) => getComputedStyle(one).display))]"
+    )
+    assert browser.run(cells) == ["table-cell"]
     assert browser.run("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert browser.run(VISIBLE) == browser.run("document.querySelectorAll('.gallery > li').length") > STEP
     found = browser.run(CONTRAST)
     assert found["bad"] == []
     assert browser.run("document.querySelector('details table').getClientRects().length") > 0

@@ -5,11 +5,14 @@ import io
 import json
 import re
 import shlex
+import subprocess
 import sys
 from collections import Counter
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
 from small_run import small_data, small_run
 
@@ -19,14 +22,12 @@ from gamagat.engine.compare import compare_runs
 from gamagat.engine.masking.diagnose import CHECKS
 from gamagat.engine.results import summarize
 from gamagat.engine.run import read_run
-from gamagat.engine.share import Share
 from gamagat.errors import ConfigError, RunError
-from gamagat.reports.page.charts import class_chart
-from gamagat.reports.page.classes import ClassRow
 from gamagat.reports.page.content import gather
 from gamagat.reports.page.diagnosis import read_diagnosis
 from gamagat.reports.page.render import as_html
 from gamagat.reports.page.text import as_csv, as_markdown, escape
+from gamagat.reports.page.words import folded
 from gamagat.reports.page.write import write_report
 
 HOSTILE = "<script>window.hacked=1</script>\"'><img src=x onerror=window.hacked=1>|`*_&amp;"
@@ -74,7 +75,7 @@ def page_of(*folders: Path) -> Reader:
 
 def words(share) -> list[str]:
     low, high = share.ci95
-    return [f"{share.percent:.2f}", f"{low:.2f} - {high:.2f}"]
+    return [f"{share.percent:.2f}", f"{low:.2f}\u2013{high:.2f}"]
 
 
 def test_the_numbers_are_those_of_the_run(digits):
@@ -90,9 +91,36 @@ def test_the_numbers_are_those_of_the_run(digits):
             assert found[1:3] == words(member.standing)
     assert [attack.nearest is not None for attack in result.attacks] == [False, False, False, True]
     nearest = result.attacks[3].nearest
-    assert page.row("fab:")[7:] == [f"{nearest.mean:.4g}", f"{nearest.median:.4g}"]
+    assert page.row("fab:")[8:] == [f"{nearest.mean:.4g}", f"{nearest.median:.4g}"]
     assert f"{result.clean.count} of {result.clean.of} images" in page.text
     assert page.tags["h1"] == 1
+
+
+def test_the_seconds_add_up_and_each_fall_to_one_attack_alone_is_counted(digits):
+    [part] = gather([digits]).runs
+    parts = [row.seconds for row in part.rows if row.kind in ("clean", "attack")]
+    assert sum(parts) == pytest.approx(part.rows[-1].seconds)
+    fooled = [np.any([part.run.fooled(entry) == 1 for entry in runs], axis=0) for _, runs in plan(part.run)]
+    for number, row in enumerate(row for row in part.rows if row.kind == "attack"):
+        others = np.any([each for place, each in enumerate(fooled) if place != number], axis=0)
+        assert row.alone == (fooled[number] & ~others).sum()
+        assert page_of(digits).row(row.name)[7] == str(row.alone)
+    assert sum(row.alone or 0 for row in part.rows) > 0
+
+
+def plan(run):
+    return run.manifest.runs()
+
+
+def test_a_page_about_one_run_has_a_way_through_it_and_no_folder_above_its_numbers(digits):
+    html = as_html(gather([digits]))
+    assert str(digits) not in "".join(re.findall(r"<h\d.*?</h\d>", html))
+    targets = re.findall(r'<li><a href="#([^"]+)">', html)
+    assert len(targets) > 4
+    assert all(f'id="{target}"' in html for target in targets)
+    levels = [int(level) for level in re.findall(r"<h(\d)", html)]
+    assert all(later - sooner <= 1 for sooner, later in pairwise(levels))
+    assert "Worst case over 4 attacks: an upper bound on robust accuracy" in html
 
 
 def test_classes_add_up_to_the_headline(digits):
@@ -107,12 +135,14 @@ def test_classes_add_up_to_the_headline(digits):
 def test_the_charts_carry_their_numbers_as_tables_and_their_words_as_text(digits):
     [part] = gather([digits]).runs
     drawn = {chart.title: chart for chart in part.charts}
-    assert list(drawn) == ["Accuracy after each run", "Accuracy against cost", "Accuracy against eps"]
+    by_eps = "Accuracy against eps: fab:steps=8"  # one line needs no legend
+    assert list(drawn) == ["Accuracy after each run", "Accuracy against cost", by_eps]
+    assert [len(chart.legend) for chart in drawn.values()] == [2, 4, 0]
     pgd = part.result.attacks[1]
     told = [line for line in drawn["Accuracy after each run"].numbers if line[0] == pgd.name]
     assert [line[2] for line in told] == [f"{left:.2f}" for left in pgd.curve]
     nearest = part.result.attacks[3].nearest
-    assert [line[1:3] for line in drawn["Accuracy against eps"].numbers] == [
+    assert [line[1:3] for line in drawn[by_eps].numbers] == [
         (f"{eps:.6g}", f"{share.percent:.2f}") for eps, share in nearest.curve()
     ]
     last = [line for line in drawn["Accuracy against cost"].numbers if line[0] == "fgsm"][-1]
@@ -122,6 +152,7 @@ def test_the_charts_carry_their_numbers_as_tables_and_their_words_as_text(digits
         assert "<title>" in chart.svg
         assert "<desc>" in chart.svg
         assert f">{chart.headings[1]}</text>" in chart.svg
+        assert ">accuracy (%)</text>" in chart.svg
 
 
 def test_the_page_needs_nothing_else(digits):
@@ -139,12 +170,14 @@ def test_the_page_needs_nothing_else(digits):
 
 def test_every_setting_of_the_manifest_is_there(digits):
     page, manifest = page_of(digits), read_run(digits).manifest
-    assert page.row("weights_sha256")[1] == manifest.weights_sha256
-    assert page.row("eps_given")[1] == manifest.eps_given
+    assert page.row("SHA-256 of the weights")[1] == manifest.weights_sha256
+    assert page.row("eps as given")[1] == manifest.eps_given
+    assert page.row("weights")[1] == "not given"
     assert page.row("seed")[1] == "0"
+    assert page.row("run folder")[1] == str(digits)
     for number, attack in enumerate(manifest.attacks, start=1):
         assert page.row(f"attack {number}")[1] == attack["spec"]
-    assert page.row("made: torch")[1] == manifest.made["torch"]
+    assert page.row("torch version")[1] == manifest.made["torch"]
 
 
 @pytest.mark.parametrize("more", [[], ["--restarts", "2"], ["--norm", "l2", "--eps", "1/2"]])
@@ -158,8 +191,25 @@ def test_the_command_on_the_page_goes_on_with_the_same_run(tmp_path, monkeypatch
     assert name == "gamagat"
     # Had it other settings, it would be refused: the folder holds another run.
     assert run_command(monkeypatch, again) == 0
+    assert [name, *again] == as_a_shell_reads(folded(part.command))
     assert (tmp_path / "a run" / "manifest.json").read_bytes() == kept
     capsys.readouterr()
+
+
+def as_a_shell_reads(command: str) -> list[str]:
+    told = subprocess.run(
+        ["sh", "-c", f"printf '%s\\n' {command}"], capture_output=True, text=True, check=True
+    )
+    return told.stdout.splitlines()
+
+
+def test_the_command_that_looks_for_masking_is_one_that_exists(digits, monkeypatch, capsys):
+    [part] = gather([digits]).runs
+    name, verb, *given = shlex.split(part.diagnose)
+    assert (name, verb, given[-1]) == ("gamagat", "diagnose", str(digits))
+    assert run_command(monkeypatch, [verb, *given[:-2], "--n", "0"]) == 2
+    assert "No such option" not in (said := capsys.readouterr().err)
+    assert "0" in said
 
 
 def run_command(monkeypatch, given) -> int:
@@ -224,7 +274,7 @@ def cells(markdown: str) -> list[list[str]]:
 
 def test_markdown_reads_back(hostile):
     result, table = summarize(read_run(hostile)), cells(as_markdown(gather([hostile])))
-    assert {len(line) for line in table[: 3 + len(result.attacks)]} == {8}
+    assert {len(line) for line in table[: 3 + len(result.attacks)]} == {9}
     rows = {line[0]: line for line in table}
     assert rows["clean"][1:3] == words(result.clean)
     assert rows["worst case"][1:3] == words(result.standing)
@@ -283,17 +333,6 @@ def test_classes_of_an_unfinished_run_add_up_as_well(unfinished, at_hand):
         )
 
 
-def test_of_very_many_classes_the_chart_shows_the_ends():
-    found = [ClassRow(f"c{number}", Share(9, 10), Share(number, 1000)) for number in range(1000)]
-    chart = class_chart(found)
-    assert chart is not None
-    assert chart.svg.count('class="filled"') == 40
-    assert ">c0<" in chart.svg
-    assert ">c999<" in chart.svg
-    assert ">c500<" not in chart.svg
-    assert class_chart([ClassRow("none", Share(0, 0), Share(0, 0))]) is None
-
-
 def test_a_run_that_has_only_begun_has_a_page(empty):
     page = page_of(empty)
     assert "No image is through with any attack yet" in page.text
@@ -322,10 +361,14 @@ def test_other_data_under_the_same_name_is_not_believed(nameless, at_hand):
 
 def test_a_diagnosis_is_shown_if_there_is_one(changed):
     folder = changed()
-    assert "Gradient masking" not in page_of(folder).text
+    unchecked = page_of(folder).text
+    assert "Gradient masking: not checked" in unchecked
+    assert "gamagat diagnose" in unchecked
+    assert "gamagat diagnose" in as_markdown(gather([folder]))
     tests = [{"name": "eps sweep", "value": 0.123456789, "passed": True}, {"name": "noise", "value": None}]
     (folder / "diagnosis.json").write_text(json.dumps({"verdict": "sound", "tests": tests, "runs": [1, 2]}))
     page = page_of(folder)
+    assert "not checked" not in page.text
     assert page.row("verdict")[1] == "sound"
     assert page.row("tests eps sweep / value")[1] == "0.123457"
     assert page.row("tests eps sweep / passed")[1] == "yes"

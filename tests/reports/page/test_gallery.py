@@ -3,6 +3,7 @@
 import base64
 import io
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from gamagat.engine.ledger import CLEAN, Ledger, Verdict
 from gamagat.engine.manifest import Manifest
 from gamagat.engine.run import read_run
 from gamagat.reports.page.content import gather
-from gamagat.reports.page.gallery import Fall, make_gallery, spread
+from gamagat.reports.page.gallery import Fall, from_the_middle, make_gallery, soon, spread
 from gamagat.reports.page.originals import find_originals
 from gamagat.reports.page.pictures import data_uri, magnified
 from gamagat.reports.page.render import as_html
@@ -33,28 +34,59 @@ def fall(label: int, attack: str, number: int, distance: float = 1.0, step: int 
 
 def test_examples_are_spread_over_classes_and_attacks():
     falls = [fall(label, attack, number) for label in range(10) for attack in "abcd" for number in range(50)]
-    chosen = Counter((each.label, each.attack) for each in spread(falls, 200, 1.0))
+    chosen = Counter((each.label, each.attack) for each in spread(falls, 200))
     assert set(chosen.values()) == {5}
     assert len(chosen) == 40
 
 
 def test_with_more_classes_than_room_no_class_comes_twice_and_no_attack_wins():
     falls = [fall(label, attack, number) for label in range(500) for attack in "abcd" for number in range(2)]
-    chosen = spread(falls, 200, 1.0)
+    chosen = spread(falls, 200)
     assert len({each.label for each in chosen}) == 200
     assert set(Counter(each.attack for each in chosen).values()) == {50}
 
 
 def test_what_is_rare_is_shown_and_the_rest_fills_up():
     falls = [fall(0, "a", number) for number in range(1000)] + [fall(1, "b", 5000)]
-    chosen = spread(falls, 20, 1.0)
+    chosen = spread(falls, 20)
     assert len(chosen) == 20
     assert fall(1, "b", 5000) in chosen
 
 
-def test_near_and_soon_come_first():
-    falls = [fall(0, "a", 1, 1.0, 9), fall(0, "a", 2, 0.5, 30), fall(0, "a", 3, 1.0, 2)]
-    assert [each.id for each in spread(falls, 3, 1.0)] == [2, 3, 1]
+def test_the_fall_in_the_middle_comes_first_then_those_around_it():
+    falls = [fall(0, "a", 10 + step, step=step) for step in (6, 0, 2, 4, 1, 3, 5)]
+    assert [each.step for each in spread(falls, 7)] == [3, 1, 5, 0, 2, 4, 6]
+
+
+def test_a_fall_that_was_seen_only_at_the_very_end_counts_as_late():
+    falls = [fall(0, "a", number, step=step) for number, step in enumerate((-1, -1, 7, 3, 5))]
+    assert next(from_the_middle(sorted(falls, key=soon))).step == 7
+    assert [each.step for each in sorted(falls, key=soon)] == [3, 5, 7, -1, -1]
+
+
+def test_without_steps_the_middle_is_that_of_the_distances():
+    falls = [fall(0, "a", number, distance, -1) for number, distance in enumerate((0.9, 0.1, 0.4))]
+    assert spread(falls, 1)[0].distance == 0.4
+
+
+def test_the_filter_lists_attacks_in_the_order_of_the_plan(nameless, at_hand):
+    at_hand()
+    run = read_run(nameless)
+    gallery = make_gallery(run, find_originals(run))
+    plan = [name for name, _ in run.manifest.runs()]
+    assert gallery.attacks == [name for name in plan if name in gallery.attacks]
+    assert len(gallery.attacks) > 2
+    # The first example is of another attack, or this would say nothing.
+    examples = sorted(gallery.examples, key=lambda example: -plan.index(example.fall.attack))
+    assert replace(gallery, examples=tuple(examples)).attacks == gallery.attacks
+
+
+def test_the_first_examples_are_of_as_many_classes_and_attacks_as_there_are(digits):
+    [part] = gather([digits]).runs
+    gallery = part.gallery(1)
+    first = gallery.examples[:24]
+    assert {each.fall.label for each in first} == {number for number, _ in gallery.classes}
+    assert {each.fall.attack for each in first} == set(gallery.attacks)
 
 
 @pytest.mark.parametrize("channels", [1, 3])
@@ -144,7 +176,8 @@ def large_run(folder: Path, data) -> Path:
                     Verdict(id_, fooled, (label + fooled) % 10, 0.03 * fooled, -1, 1, fooled)
                     for id_, label in zip(ids, labels, strict=True)
                 ]
-                images = dict.fromkeys(ids, noise) if fooled and number < 2 else {}
+                # In each class those in the middle of all, of halves and of quarters: five of them are shown.
+                images = {id_: noise for id_ in ids if fooled and id_ // 10 % 125 == 124}
                 ledger.record(entry, number, rows, images, 0.1)
     return folder
 
@@ -157,6 +190,7 @@ def test_a_page_about_ten_thousand_images_stays_small(tmp_path, at_hand, request
     page = as_html(gather([large_run(tmp_path / "large", data)]))
     assert len(page.encode()) < 5_000_000
     assert page.count("<li data-class") > 100
+    assert "of 40,000 falls, spread evenly over classes and attacks; an image counts once for each" in page
     path = tmp_path / "large.html"
     path.write_text(page)
     browser = request.getfixturevalue("browser")

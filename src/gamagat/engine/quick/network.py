@@ -14,8 +14,9 @@ import torch
 from torch import nn
 
 from gamagat.engine.quick.agreement import doubt, error_of, steady
-from gamagat.engine.quick.folding import folded, halved
+from gamagat.engine.quick.folding import folded
 from gamagat.engine.quick.half import HalfNetwork, tuned
+from gamagat.engine.quick.halving import halved
 from gamagat.errors import ConfigError
 from gamagat.pieces.types import Images, Model
 

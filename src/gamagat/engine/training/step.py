@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import deepcopy
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -15,6 +16,7 @@ from gamagat.data.core import to_unit
 from gamagat.defenses.core import Precision, Recipe, Stage, Terms, Tick
 from gamagat.defenses.step import gradients
 from gamagat.defenses.views import can_be_joined
+from gamagat.engine.easing import ease
 from gamagat.engine.ranks import Ranks
 from gamagat.engine.training.feed import Feed, Part
 from gamagat.engine.training.optimizers import make_optimizer
@@ -55,10 +57,14 @@ class Recorder:
                 step()
             return
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+        with torch.cuda.graph(graph, pool=self._room()):
             step()
         self.graphs[key] = graph
         graph.replay()
+
+    def _room(self) -> Any:
+        """The memory of the first recording: they are played one after another, and leave nothing in it."""
+        return next((graph.pool() for graph in self.graphs.values()), None)
 
     @contextmanager
     def _aside(self) -> Iterator[None]:
@@ -93,6 +99,7 @@ class Trainer:
         self.compiled, self.joined = compiled, compiled and can_be_joined(model)
         self.drawn = torch.compile(self._drawn, dynamic=False) if compiled else self._drawn
         if compiled:
+            ease(model)
             model.compile(dynamic=False)
         self.parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         self.device = self.parameters[0].device
@@ -130,11 +137,9 @@ class Trainer:
             def step(last: bool = last) -> None:
                 self._step(part, turn, last)
 
-            if part.images == self.size:
-                self.recorder.play((turn, last), step)
-            else:
-                with as_written():
-                    step()
+            # The rest of an epoch has a size of its own: recorded, too, but not worth a compilation.
+            with nullcontext() if part.images == self.size else as_written():
+                self.recorder.play((turn, last, part.images), step)
 
     def told(self) -> dict[str, float]:
         """The means over the epoch so far."""

@@ -14,10 +14,11 @@ from gamagat.engine.run import Run
 from gamagat.engine.share import Share
 from gamagat.errors import RunError
 from gamagat.reports.page.classes import ClassRow
-from gamagat.reports.page.rows import interval, percent
-from gamagat.reports.page.svg import Line, Tick, bar_chart, line_chart, nice_step, swatch
+from gamagat.reports.page.svg import Line, Tick, bar_chart, box, line_chart, nice_step, swatch
+from gamagat.reports.page.words import eps_words, interval, percent
 
 MOST_BARS = 40
+POINTS = 100  # of a line against cost
 Curve = list[tuple[float, Share]]
 
 
@@ -34,8 +35,10 @@ class Chart:
 
 
 def charts(run: Run, result: Evaluation) -> list[Chart]:
-    """Those that this run has numbers for."""
-    made = (_after_runs(run, result), _against_cost(run), _against_eps(result))
+    """Those that this run has numbers for; an attack has the same colour in all of them."""
+    looks = {name: number for number, (name, _) in enumerate(run.manifest.runs())}
+    looks |= {attack.name: number for number, attack in enumerate(result.attacks)}
+    made = (_after_runs(run, result, looks), _against_cost(run, looks), _against_eps(result, looks))
     return [chart for chart in made if chart is not None]
 
 
@@ -46,44 +49,56 @@ def class_chart(found: list[ClassRow]) -> Chart | None:
     ]
     if not bars:
         return None
-    title, about = "Accuracy by class", "Outline: clean. Filled, with its number: worst case. In percent."
+    title, about = "Accuracy by class", "Numbers in percent: clean \u2192 worst case."
     if len(bars) > MOST_BARS:
         bars.sort(key=lambda bar: bar[2])
         bars = bars[: MOST_BARS // 2] + bars[-MOST_BARS // 2 :]
         about += f" The {MOST_BARS // 2} weakest and the {MOST_BARS // 2} strongest classes are shown."
-    return Chart(title, about, bar_chart(title, about, bars), (), (), ())
+    legend = ((box("outline"), "clean"), (box("filled"), "worst case"))
+    return Chart(title, about, bar_chart(title, about, bars), legend, (), ())
 
 
-def _after_runs(run: Run, result: Evaluation) -> Chart | None:
+def _after_runs(run: Run, result: Evaluation, looks: dict[str, int]) -> Chart | None:
     """What is left after the first, second, ... restart or target."""
-    of = {attack.name: attack.standing.of for attack in result.attacks}
+    several = [
+        (attack, runs)
+        for attack, (_, runs) in zip(result.attacks, run.manifest.runs(), strict=True)
+        if len(attack.curve) > 1
+    ]
+    if not several:
+        return None
     lines = {
         attack.name: [
-            (float(number), Share(round(left * of[attack.name] / 100), of[attack.name]))
+            (float(number), Share(round(left * attack.standing.of / 100), attack.standing.of))
             for number, left in enumerate(attack.curve, start=1)
         ]
-        for attack in result.attacks
-        if len(attack.curve) > 1
+        for attack, _ in several
     }
-    if not lines:
-        return None
-    most = max(len(points) for points in lines.values())
+    kinds = {_kind(runs) for _, runs in several}
+    kind = kinds.pop() if len(kinds) == 1 else "run"
+    what = "run (restart, target or member of a suite)" if kind == "run" else kind
+    about = f"What is left after the first {what}, the second, and so on."
+    ticks = _whole(max(len(points) for points in lines.values()))
+    return _chart(f"Accuracy after each {kind}", about, f"{kind}s made", lines, ticks, looks)
+
+
+def _kind(runs: list[str]) -> str:
+    """What the runs of an attack are: `pgd#2` is a restart, `gama-mt@3` a target, `suite>pgd` a member."""
+    marks = {mark for mark in "#@>" for entry in runs if mark in entry}
+    return {"#": "restart", "@": "target"}.get("".join(marks), "run")
+
+
+def _whole(most: int) -> list[Tick]:
+    """Ticks at whole numbers from 1 on."""
     step = max(1, round(nice_step(most, 8)))
-    ticks = [
+    return [
         (float(number), str(number)) for number in range(1, most + 1) if number == 1 or number % step == 0
     ]
-    about = "Accuracy in percent after each run (restart, target or member) of the attacks that make several."
-    return _chart("Accuracy after each run", about, "run", lines, ticks)
 
 
-def _against_cost(run: Run) -> Chart | None:
-    """What is left when no image may cost more than so much."""
-    lines: dict[str, Curve] = {}
-    for name, _ in run.manifest.runs():
-        try:
-            lines[name] = [(float(cost), share) for cost, share in curve(run, name, "passes")]
-        except RunError:  # it has not got through with any image
-            continue
+def _against_cost(run: Run, looks: dict[str, int]) -> Chart | None:
+    """What is left when no image may cost more than so much: drawn at every fall, told at round costs."""
+    lines, told = _cost_lines(run, POINTS), _cost_lines(run, None)
     spent = sorted({cost for points in lines.values() for cost, _ in points if cost > 0})
     if not spent:
         return None
@@ -95,25 +110,36 @@ def _against_cost(run: Run) -> Chart | None:
         for name, points in lines.items()
     }
     about = (
-        "Accuracy in percent when no image may cost more than so many passes through the network, forward "
-        "and backward ones together. The axis is logarithmic."
+        "What is left when no image may cost more than so many passes through the network, forward and "
+        "backward ones together. The axis is logarithmic; a mark is where an attack ends."
     )
-    chart = _chart("Accuracy against cost", about, "passes per image", drawn, ticks, steps=True)
-    return replace(chart, numbers=tuple(_numbers(lines)))  # not of the logarithms
+    chart = _chart("Accuracy against cost", about, "passes per image", drawn, ticks, looks, steps=True)
+    return replace(chart, numbers=tuple(_numbers(told)))
 
 
-def _against_eps(result: Evaluation) -> Chart | None:
+def _cost_lines(run: Run, points: int | None) -> dict[str, Curve]:
+    lines: dict[str, Curve] = {}
+    for name, _ in run.manifest.runs():
+        try:
+            found = curve(run, name, "passes", points)
+        except RunError:  # it has not got through with any image
+            continue
+        lines[name] = [(float(cost), share) for cost, share in found]
+    return lines
+
+
+def _against_eps(result: Evaluation, looks: dict[str, int]) -> Chart | None:
     """What is left at other radii, by the distances that minimum-norm attacks found."""
     lines = {attack.name: attack.nearest.curve() for attack in result.attacks if attack.nearest}
     lines = {name: points for name, points in lines.items() if points[0][1].of}
     if not lines or result.eps <= 0:
         return None
-    ticks = [(share * result.eps, f"{share * result.eps:.3g}") for share in (0, 0.5, 1, 1.5, 2)]
+    ticks = [(share * result.eps, eps_words(share * result.eps)) for share in (0, 0.5, 1, 1.5, 2)]
     about = (
-        f"Accuracy in percent at other radii, by the distances of the nearest adversarial images found. "
-        f"The dashed upright line is the eps of the run, {result.eps:.6g}."
+        "What is left at other radii, by the distances of the nearest adversarial images found. "
+        f"The dashed upright line is the eps of the run, {eps_words(result.eps)}."
     )
-    return _chart("Accuracy against eps", about, f"eps ({result.norm})", lines, ticks, result.eps)
+    return _chart("Accuracy against eps", about, f"eps ({result.norm})", lines, ticks, looks, result.eps)
 
 
 def _chart(
@@ -122,13 +148,19 @@ def _chart(
     across: str,
     lines: dict[str, Curve],
     ticks: list[Tick],
+    looks: dict[str, int],
     mark: float | None = None,
     steps: bool = False,
 ) -> Chart:
+    """A legend names the lines from the highest end to the lowest; a single line is named by the title."""
     drawn = [
-        Line(name, tuple((x, share.percent) for x, share in points), steps) for name, points in lines.items()
+        Line(looks[name], tuple((x, share.percent) for x, share in points), steps)
+        for name, points in lines.items()
     ]
-    legend = tuple((swatch(number), name) for number, name in enumerate(lines))
+    ends = sorted(((points[-1][1], name) for name, points in lines.items()), key=lambda end: -end[0].percent)
+    legend = tuple((swatch(looks[name]), f"{name} \u00b7 {percent(share)} %") for share, name in ends)
+    if len(lines) == 1:
+        title, legend = f"{title}: {ends[0][1]}", ()
     headings = ("attack", across, "accuracy %", "95 % interval")
     picture = line_chart(title, about, across, drawn, ticks, mark)
     return Chart(title, about, picture, legend, headings, tuple(_numbers(lines)))
@@ -137,8 +169,8 @@ def _chart(
 def _numbers(lines: dict[str, Curve]) -> Iterator[tuple[str, ...]]:
     for name, points in lines.items():
         for x, share in points:
-            yield name, f"{x:.6g}", percent(share), interval(share)
+            yield name, f"{x:,.6g}", percent(share), interval(share)
 
 
 def _power(power: int) -> str:
-    return f"{10**power:,}".replace(",", " ") if power >= 0 else f"{10.0**power:g}"
+    return f"{10**power:,}" if power >= 0 else f"{10.0**power:g}"

@@ -18,7 +18,10 @@ from gamagat.reports.page.classes import ClassRow, class_rows
 from gamagat.reports.page.diagnosis import DiagnosisPart, read_diagnosis
 from gamagat.reports.page.gallery import BYTES, MOST, Gallery, make_gallery
 from gamagat.reports.page.originals import Originals, find_originals
-from gamagat.reports.page.rows import Row, command, rows, sentence, settings
+from gamagat.reports.page.rows import Row, rows, sentence
+from gamagat.reports.page.settings import command, diagnose_command, settings
+from gamagat.reports.page.svg import percent_axis
+from gamagat.reports.page.words import eps_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +45,27 @@ class RunPart:
         return command(self.run)
 
     @property
+    def diagnose(self) -> str:
+        return diagnose_command(self.run)
+
+    @property
     def verify(self) -> str:
         return shlex.join(["gamagat", "verify", self.name])
 
     @property
     def settings(self) -> list[tuple[str, str]]:
-        return settings(self.run.manifest)
+        return settings(self.run)
+
+    @property
+    def tried(self) -> int:
+        """The attacks that any image is through with."""
+        return sum(attack.standing.of > 0 for attack in self.result.attacks)
+
+    @property
+    def scale(self) -> tuple[float, float] | None:
+        """A range that holds the intervals of all rows; None if no row has one."""
+        ends = [end for row in self.rows if row.share.of for end in row.share.ci95]
+        return percent_axis(ends)[0] if ends else None
 
     @property
     def charts(self) -> list[Chart]:
@@ -86,7 +104,7 @@ class Content:
         first = self.runs[0].result
         if len(self.runs) > 1:
             return f"{len(self.runs)} runs compared"
-        return f"{first.model} on {first.data}, {first.norm} {first.eps:.6g}"
+        return f"{first.model} on {first.data}, {first.norm} {eps_words(first.eps)}"
 
 
 def gather(folders: Sequence[Path], data_dir: Path | None = None) -> Content:
@@ -105,7 +123,7 @@ def _part(folder: Path, data_dir: Path | None) -> RunPart:
     run = run_in(folder)
     result, originals = summarize(run), find_originals(run, data_dir)
     found = class_rows(run, originals)
-    return RunPart(str(folder), run, result, rows(result), found, originals, read_diagnosis(folder))
+    return RunPart(str(folder), run, result, rows(run, result), found, originals, read_diagnosis(folder))
 
 
 def _paired(a: Run, b: Run) -> Paired:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, NamedTuple
+from math import isclose
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gamagat.engine.codec import Pixels
 from gamagat.engine.ledger import CLEAN
@@ -17,6 +17,7 @@ from gamagat.engine.results import member_name
 from gamagat.engine.run import Run
 from gamagat.reports.page.originals import Originals
 from gamagat.reports.page.pictures import data_uri, magnified
+from gamagat.reports.page.rows import fooled_by
 
 MOST, BYTES = 200, 3_000_000  # of all galleries of a page together
 
@@ -46,6 +47,10 @@ class Example:
     difference: str | None = None
     factor: float = 1.0
 
+    def at_edge(self, eps: float) -> bool:
+        """Whether it is as far away as it may be, but for rounding."""
+        return isclose(self.fall.distance, eps, rel_tol=2e-3)
+
 
 @dataclass(frozen=True, slots=True)
 class Gallery:
@@ -53,6 +58,7 @@ class Gallery:
 
     examples: tuple[Example, ...]
     found: int
+    plan: tuple[str, ...]  # the attacks in their order
     missing: str | None = None  # why there are no untouched images
 
     @property
@@ -63,43 +69,59 @@ class Gallery:
     @property
     def attacks(self) -> list[str]:
         """The attacks that have an example, in the order of the plan."""
-        return list(dict.fromkeys(example.fall.attack for example in self.examples))
+        shown = {example.fall.attack for example in self.examples}
+        return [attack for attack in self.plan if attack in shown]
 
 
 def make_gallery(run: Run, originals: Originals | str, most: int = MOST, size: int = BYTES) -> Gallery:
     """Choose examples and draw them until they are enough or fill the page."""
     falls = list(_falls(run))
-    order = {attack: number for number, attack in enumerate(dict.fromkeys(fall.attack for fall in falls))}
+    plan = tuple(dict.fromkeys(fall.attack for fall in falls))
     shown: list[Example] = []
     used = 0
-    for example in _drawn(run, spread(falls, most, run.manifest.eps), originals):
+    for example in _drawn(run, spread(falls, most), originals):
         used += sum(len(uri or "") for uri in (example.clean, example.adversarial, example.difference))
         if shown and used > size:
             break
         shown.append(example)
-    shown.sort(key=lambda example: (example.fall.label, example.fall.id, order[example.fall.attack]))
-    return Gallery(tuple(shown), len(falls), originals if isinstance(originals, str) else None)
+    return Gallery(tuple(shown), len(falls), plan, originals if isinstance(originals, str) else None)
 
 
-def spread(falls: Sequence[Fall], most: int, eps: float) -> list[Fall]:
-    """The nearest and soonest of every class under every attack, then the second, and so on."""
+def spread(falls: Sequence[Fall], most: int) -> list[Fall]:
+    """The typical fall of every class under every attack, then the next typical one, and so on."""
     cells: dict[tuple[int, str], list[Fall]] = {}
-    for fall in sorted(falls, key=lambda fall: (round(fall.distance / (eps or 1), 2), fall.step, fall.id)):
+    for fall in sorted(falls, key=soon):
         cells.setdefault((fall.label, fall.attack), []).append(fall)
     taken, classes, attacks = Counter[tuple[int, str]](), Counter[int](), Counter[str]()
     chosen: list[Fall] = []
-    left = {key: iter(cell) for key, cell in cells.items()}
+    left = {key: from_the_middle(cell) for key, cell in cells.items()}
     while left and len(chosen) < most:
         # Where there are more classes than room, neither classes nor attacks must lose to each other.
         key = min(left, key=lambda cell: (taken[cell], classes[cell[0]], attacks[cell[1]], cell))
-        if (nearest := next(left[key], None)) is None:
+        if (typical := next(left[key], None)) is None:
             del left[key]
             continue
-        chosen.append(nearest)
+        chosen.append(typical)
         taken[key] += 1
         classes[key[0]] += 1
         attacks[key[1]] += 1
     return chosen
+
+
+def soon(fall: Fall) -> tuple[bool, int, float, int]:
+    """What fell sooner, then what is nearer; a fall that was seen only at the very end has no step."""
+    return fall.step < 0, fall.step, fall.distance, fall.id
+
+
+def from_the_middle(falls: Sequence[Fall]) -> Iterator[Fall]:
+    """The one in the middle, those in the middle of either half, of every quarter, and so on."""
+    parts = deque([(0, len(falls))])
+    while parts:
+        first, end = parts.popleft()
+        if first < end:
+            middle = (first + end - 1) // 2
+            yield falls[middle]
+            parts += (first, middle), (middle + 1, end)
 
 
 def class_name(number: int, originals: Originals | str) -> str:
@@ -110,7 +132,7 @@ def class_name(number: int, originals: Originals | str) -> str:
 
 def _falls(run: Run) -> Iterator[Fall]:
     labels = run.table(CLEAN)["prediction"]  # only images that are right untouched are attacked
-    alone = sum((_fooled(run, attack).astype(int) for attack in run.manifest.attacks), np.zeros(1, int)) == 1
+    alone = fooled_by(run).sum(0) == 1
     for attack in run.manifest.attacks:
         for entry in attack["runs"]:
             name = f"{attack['name']} > {member_name(entry)}" if ">" in entry else attack["name"]
@@ -121,11 +143,6 @@ def _falls(run: Run) -> Iterator[Fall]:
                     name, entry, int(labels[place]), int(row["id"]), int(row["prediction"]),
                     float(row["distance"]), int(row["step"]), bool(alone[place]),
                 )  # fmt: skip
-
-
-def _fooled(run: Run, attack: dict[str, Any]) -> NDArray[np.bool_]:
-    tables = [run.fooled(entry) == 1 for entry in attack["runs"]]
-    return np.any(tables, axis=0) if tables else np.zeros(len(run.ids), bool)
 
 
 def _drawn(run: Run, falls: list[Fall], originals: Originals | str) -> Iterator[Example]:

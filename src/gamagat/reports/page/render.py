@@ -10,13 +10,21 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from gamagat.reports.page.content import Content
-from gamagat.reports.page.rows import interval, percent, plain
 from gamagat.reports.page.svg import whisker
 from gamagat.reports.page.text import PAIRED, pair_cells
+from gamagat.reports.page.words import breaks, eps_words, folded, interval, percent, plain
 from gamagat.reports.unfinished import unfinished_words
 from gamagat.version import __version__
 
 PACKAGE = "gamagat.reports.page"
+PARTS = (
+    ("attacks", "Attacks"),
+    ("masking", "Gradient masking"),
+    ("classes", "Classes"),
+    ("images", "Adversarial images"),
+    ("settings", "Settings"),
+    ("reproduce", "Reproduce"),
+)  # of a page about one run
 
 
 def as_html(content: Content) -> str:
@@ -29,6 +37,7 @@ def as_html(content: Content) -> str:
         lstrip_blocks=True,
     )
     environment.globals.update(percent=percent, interval=interval, plain=plain, whisker=whisker)
+    environment.globals.update(breaks=breaks, eps_words=eps_words, folded=folded, PARTS=PARTS)
     environment.globals.update(pair_cells=pair_cells, PAIRED=PAIRED, unfinished_words=unfinished_words)
     style, script = _file("page.css"), _file("page.js")
     return environment.get_template("page.html.j2").render(

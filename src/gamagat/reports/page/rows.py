@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
-from gamagat.engine.manifest import Manifest
-from gamagat.engine.results import AttackResult, Evaluation
+import numpy as np
+from numpy.typing import NDArray
+
+from gamagat.engine.ledger import CLEAN
+from gamagat.engine.results import AttackResult, Evaluation, known_runs
 from gamagat.engine.run import Run
 from gamagat.engine.share import Share
-from gamagat.errors import ConfigError
-from gamagat.registry import parse_spec
+from gamagat.reports.page.words import eps_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +29,17 @@ class Row:
     fooled: int | None = None  # by a member of a suite, of what was left
     mean: float | None = None  # distance of the nearest adversarial images
     median: float | None = None
+    alone: int | None = None  # images that this attack and no other one fooled the network on
 
 
-def rows(result: Evaluation) -> list[Row]:
+def rows(run: Run, result: Evaluation) -> list[Row]:
     """Clean, each attack with its members, and the worst case over all of them, image by image."""
-    attacks = [row for attack in result.attacks for row in _attack_rows(attack)]
+    alone = fooled_alone(run) if len(result.attacks) > 1 else [None] * len(result.attacks)
+    attacks = [
+        row
+        for attack, many in zip(result.attacks, alone, strict=True)
+        for row in _attack_rows(attack, many if attack.standing.of else None)
+    ]
     worst = Row(
         "worst case",
         "worst case",
@@ -42,10 +48,11 @@ def rows(result: Evaluation) -> list[Row]:
         backwards=sum(attack.backwards for attack in result.attacks),
         seconds=result.seconds,
     )
-    return [Row("clean", "clean", result.clean), *attacks, worst]
+    clean = sum(done.seconds for done in run.finished if done.entry == CLEAN)
+    return [Row("clean", "clean", result.clean, seconds=clean), *attacks, worst]
 
 
-def _attack_rows(attack: AttackResult) -> Iterator[Row]:
+def _attack_rows(attack: AttackResult, alone: int | None) -> Iterator[Row]:
     near = attack.nearest
     yield Row(
         "attack",
@@ -57,72 +64,27 @@ def _attack_rows(attack: AttackResult) -> Iterator[Row]:
         attack.seconds,
         mean=near.mean if near else None,
         median=near.median if near else None,
+        alone=alone,
     )
     for member in attack.members:
         costs = member.forwards, member.backwards, member.seconds
         yield Row("member", member.name, member.standing, "", *costs, member.fooled)
 
 
-def percent(share: Share) -> str:
-    """The accuracy to two places, without a sign for percent."""
-    return f"{share.percent:.2f}" if share.of else "-"
+def fooled_by(run: Run) -> NDArray[np.bool_]:
+    """A row for each attack of the plan: the images that one of its runs fooled the network on."""
+    found = np.zeros((len(run.manifest.attacks), len(run.ids)), bool)
+    for number, (_, runs) in enumerate(run.manifest.runs()):
+        for entry in runs:
+            found[number] |= run.fooled(entry) == 1
+    return found
 
 
-def interval(share: Share) -> str:
-    """Wilson's interval to two places."""
-    return "{:.2f} - {:.2f}".format(*share.ci95) if share.of else "-"
-
-
-def plain(value: float | None, digits: str = ".1f") -> str:
-    """A number, or nothing where there is none."""
-    return "" if value is None else format(value, digits)
-
-
-def command(run: Run) -> str:
-    """The command that makes the run again, or goes on with it."""
-    manifest = run.manifest
-    words = ["gamagat", "evaluate", manifest.model]
-    options = {
-        "--weights": manifest.weights,
-        "--data": manifest.data,
-        "--data-dir": manifest.data_dir,
-        "--split": manifest.split,
-        "--n": manifest.n,
-        "--norm": manifest.norm,
-        "--eps": manifest.eps_given,
-        "--seed": manifest.seed,
-        "--restarts": _restarts(manifest),
-    }
-    for option, value in options.items():
-        words += [] if value is None else [option, str(value)]
-    for name, _ in manifest.runs():
-        words += ["--attack", name]
-    return shlex.join([*words, "--out", str(run.folder)])
-
-
-def _restarts(manifest: Manifest) -> str | None:
-    """The restarts of the attacks that do not say how many they make, if it is not one."""
-    for attack in manifest.attacks:
-        try:
-            given, all_ = parse_spec(attack["name"])[1], parse_spec(attack["spec"])[1]
-        except ConfigError:  # the words of another version
-            continue
-        if "restarts" not in given and all_.get("restarts", "1") != "1":
-            return str(all_["restarts"])
-    return None
-
-
-def settings(manifest: Manifest) -> list[tuple[str, str]]:
-    """Every entry of the manifest by its name, what was recorded about the making at the end."""
-    content: dict[str, Any] = asdict(manifest)
-    made, attacks = content.pop("made"), content.pop("attacks")
-    content["shape"] = " x ".join(map(str, content["shape"]))
-    listed = [(f"attack {number}", item["spec"]) for number, item in enumerate(attacks, start=1)]
-    return [
-        *((key, "" if value is None else str(value)) for key, value in content.items()),
-        *listed,
-        *((f"made: {key}", str(value)) for key, value in made.items()),
-    ]
+def fooled_alone(run: Run) -> list[int]:
+    """How many images fell to each attack alone, of those that all attacks are through with."""
+    done = [entry for _, runs in run.manifest.runs() for entry in known_runs(run, runs)]
+    found = fooled_by(run) & run.settled(done)
+    return [int(count) for count in (found & (found.sum(0) == 1)).sum(1)]
 
 
 def sentence(result: Evaluation) -> str:
@@ -133,6 +95,6 @@ def sentence(result: Evaluation) -> str:
     names = ", ".join(attack.name for attack in result.attacks if attack.standing.of)
     return (
         f"{result.model} classifies {result.standing.percent:.2f} % (95 % interval {low:.2f} to {high:.2f}) "
-        f"of {result.standing.of} images of {result.data} correctly under every attack tried within "
-        f"{result.norm} {result.eps:.6g} ({names})."
+        f"of {result.standing.of:,} images of {result.data} correctly under every attack tried within "
+        f"{result.norm} {eps_words(result.eps)} ({names})."
     )

@@ -1,4 +1,4 @@
-"""Small charts as inline SVG: text stays text, and series differ by dashes and marks as well as by colour."""
+"""Small charts as inline SVG: text stays text, and series differ by their marks as well as by colour."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from math import ceil, floor, log10
 from markupsafe import Markup
 
 WIDTH, HEIGHT = 360, 240
-LEFT, RIGHT, TOP, BOTTOM = 40, 18, 10, 40
+LEFT, RIGHT, TOP, BOTTOM = 40, 18, 26, 40
 STYLES = 6  # kinds of line in the style sheet
 MARKS = (
     "M-3 0a3 3 0 1 0 6 0a3 3 0 1 0 -6 0Z",
@@ -22,16 +22,20 @@ MARKS = (
 Tick = tuple[float, str]
 
 
-def style(number: int) -> tuple[int, str]:
-    """Colour and dashes of a series, and its mark, which changes from one round of colours to the next."""
-    return number % STYLES, MARKS[(number + number // STYLES) % STYLES]
+def style(number: int) -> tuple[str, str]:
+    """Class of a series, and its mark; both change from one round of colours to the next."""
+    again = " again" if number // STYLES % 2 else ""
+    return f"s{number % STYLES}{again}", MARKS[(number + number // STYLES) % STYLES]
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One series: its name and its points, the second number in percent; in steps, each holds to the next."""
+    """One series: the number of its look, and its points, the second number of each in percent.
 
-    name: str
+    In steps, each point holds to the next, and only the last one is marked.
+    """
+
+    look: int
     points: tuple[tuple[float, float], ...]
     steps: bool = False
 
@@ -83,21 +87,22 @@ def line_chart(
         *(_rung(frame.down(y), text) for y, text in rungs),
         *(_tick(frame.across(x), text) for x, text in ticks),
         _word(LEFT + (WIDTH - LEFT - RIGHT) / 2, HEIGHT - 6, across, "middle"),
+        _word(2, 12, "accuracy (%)", "start"),
         *([] if mark is None else [_mark(frame.across(mark))]),
-        *(_line(frame, line, number) for number, line in enumerate(lines)),
+        *(_line(frame, line) for line in lines),
     ]
     return picture(label, about, HEIGHT, parts)
 
 
 def bar_chart(label: str, about: str, bars: Sequence[tuple[str, float, float]]) -> Markup:
-    """Two bars for each name, in percent: the first in outline, the second filled."""
+    """Two bars for each name, in percent: the first in outline, the second filled; their numbers beside."""
     row, left = 20, 104
-    wide = (WIDTH - left - 44) / 100
+    wide = (WIDTH - left - 66) / 100
     height = row * len(bars) + 24
     parts = [
-        Markup(
-            '<path class="grid" d="M{0:.1f} 2V{1}"/><text x="{0:.1f}" y="{2}" text-anchor="middle">{3}</text>'
-        ).format(left + wide * tick, height - 18, height - 4, tick)
+        Markup('<path class="grid" d="M{:.1f} 2V{}"/>{}').format(
+            left + wide * tick, height - 18, _word(left + wide * tick, height - 4, f"{tick} %", "middle")
+        )
         for tick in (0, 50, 100)
     ]
     for number, (name, outline, filled) in enumerate(bars):
@@ -106,29 +111,38 @@ def bar_chart(label: str, about: str, bars: Sequence[tuple[str, float, float]]) 
             Markup(
                 '<text x="{}" y="{}" text-anchor="end">{}<title>{}</title></text>'
                 '<rect class="outline" x="{}" y="{}" width="{:.1f}" height="13"/>'
-                '<rect class="filled" x="{}" y="{}" width="{:.1f}" height="7"/>'
-                '<text x="{:.1f}" y="{}">{:.0f}</text>'
+                '<rect class="filled" x="{}" y="{}" width="{:.1f}" height="7"/>{}'
             ).format(
                 left - 6, top + 11, _short(name), name, left, top, wide * outline, left, top + 3,
-                wide * filled, left + wide * max(outline, filled) + 5, top + 11, filled,
+                wide * filled, _word(WIDTH - 2, top + 11, f"{outline:.0f} \u2192 {filled:.0f}", "end"),
             )
         )  # fmt: skip
     return picture(label, about, height, parts)
 
 
-def whisker(percent: float, low: float, high: float) -> Markup:
-    """An accuracy with its interval on a line from 0 to 100; the numbers stand beside it."""
+def whisker(span: tuple[float, float], percent: float, low: float, high: float) -> Markup:
+    """An accuracy with its interval on a line over the span; the numbers stand beside it."""
+    middle, left, right = (2 + 100 * (at - span[0]) / (span[1] - span[0]) for at in (percent, low, high))
     return Markup(
         '<svg class="whisker" viewBox="0 0 104 14" aria-hidden="true">'
-        '<path class="grid" d="M2 7H102M2 4V10M52 4V10M102 4V10"/>'
-        '<path class="interval" d="M{:.1f} 7H{:.1f}"/><circle class="dot" cx="{:.1f}" cy="7" r="3"/></svg>'
-    ).format(2 + low, 2 + high, 2 + percent)
+        '<path class="grid" d="M2 7H102M2 4V10M102 4V10"/>'
+        '<path class="interval" d="M{0:.1f} 7H{1:.1f}M{0:.1f} 3.5V10.5M{1:.1f} 3.5V10.5"/>'
+        '<circle class="dot" cx="{2:.1f}" cy="7" r="1.6"/></svg>'
+    ).format(left, right, middle)
+
+
+def box(kind: str) -> Markup:
+    """A piece of a bar as the legend shows it."""
+    return Markup(
+        '<svg class="swatch" viewBox="0 0 32 12" aria-hidden="true">'
+        '<rect class="{}" x="1" y="1.5" width="30" height="9"/></svg>'
+    ).format(kind)
 
 
 def swatch(number: int) -> Markup:
     """A piece of a line as the legend shows it."""
     return Markup(
-        '<svg class="swatch s{}" viewBox="0 0 32 12" aria-hidden="true"><path class="line" d="M0 6H32"/>'
+        '<svg class="swatch {}" viewBox="0 0 32 12" aria-hidden="true"><path class="line" d="M0 6H32"/>'
         '<path class="point" transform="translate(16 6)" d="{}"/></svg>'
     ).format(*style(number))
 
@@ -161,16 +175,16 @@ def _word(x: float, y: float, text: str, anchor: str) -> Markup:
     return Markup('<text x="{:.1f}" y="{:.1f}" text-anchor="{}">{}</text>').format(x, y, anchor, text)
 
 
-def _line(frame: Frame, line: Line, number: int) -> Markup:
+def _line(frame: Frame, line: Line) -> Markup:
     places = [(frame.across(x), frame.down(y)) for x, y in line.points]
-    colour, mark = style(number)
+    look, mark = style(line.look)
     (x, y), *rest = places
     path = f"M{x:.1f} {y:.1f}" + "".join(_way(*place, line.steps) for place in rest)
     points = Markup("").join(
         Markup('<path class="point" transform="translate({:.1f} {:.1f})" d="{}"/>').format(x, y, mark)
-        for x, y in places
+        for x, y in (places[-1:] if line.steps else places)
     )
-    return Markup('<g class="s{}"><path class="line" d="{}"/>{}</g>').format(colour, path, points)
+    return Markup('<g class="{}"><path class="line" d="{}"/>{}</g>').format(look, path, points)
 
 
 def _way(x: float, y: float, steps: bool) -> str:

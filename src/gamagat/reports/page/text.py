@@ -11,12 +11,14 @@ from gamagat.engine.compare import Pair
 from gamagat.engine.share import Share
 from gamagat.reports.page.content import Content, Paired, RunPart
 from gamagat.reports.page.diagnosis import DiagnosisPart
-from gamagat.reports.page.rows import Row, interval, percent, plain
+from gamagat.reports.page.rows import Row
+from gamagat.reports.page.words import folded, interval, percent, plain
 from gamagat.reports.unfinished import unfinished_words
 
 COLUMNS = (
     "run", "model", "data", "norm", "eps", "kind", "name", "spec", "correct", "images", "accuracy",
     "ci95_low", "ci95_high", "forwards", "backwards", "seconds", "fooled", "mean_distance", "median_distance",
+    "fooled_alone",
 )  # fmt: skip
 HEADINGS = (
     "attack",
@@ -25,6 +27,7 @@ HEADINGS = (
     "forwards",
     "backwards",
     "seconds",
+    "fooled alone",
     "mean distance",
     "median",
 )
@@ -50,11 +53,11 @@ def as_csv(content: Content) -> str:
         result = part.result
         about = (part.name, result.model, result.data, result.norm, repr(result.eps))
         for row in part.rows:
-            costs = (row.forwards, row.backwards, row.seconds, row.fooled, row.mean, row.median)
+            costs = (row.forwards, row.backwards, row.seconds, row.fooled, row.mean, row.median, row.alone)
             lines.writerow((*about, row.kind, row.name, row.spec, *_digits(row.share), *map(_exact, costs)))
         for found in part.classes:
             for kind, share in (("class clean", found.clean), ("class worst case", found.worst)):
-                lines.writerow((*about, kind, found.name, "", *_digits(share), *[""] * 6))
+                lines.writerow((*about, kind, found.name, "", *_digits(share), *[""] * 7))
     return out.getvalue()
 
 
@@ -86,18 +89,28 @@ def _run_parts(part: RunPart) -> Iterator[str]:
     yield table(HEADINGS, [_cells(row) for row in part.rows])
     if part.classes:
         cells = [
-            (row.name, percent(row.clean), percent(row.worst), str(row.clean.of)) for row in part.classes
+            (row.name, percent(row.clean), percent(row.worst), plain(row.clean.of, ",d"))
+            for row in part.classes
         ]
         yield "### Classes\n"
         yield table(("class", "clean %", "worst case %", "images"), cells)
-    if part.diagnosis:
-        yield "### Gradient masking\n"
-        yield from _diagnosis_parts(part.diagnosis)
+    yield "### Gradient masking\n"
+    yield from _diagnosis_parts(part.diagnosis) if part.diagnosis else _unchecked(part)
     yield "### Settings\n"
     yield table(("setting", "value"), part.settings)
-    yield "### Again\n"
-    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", part.command)), default=0))
-    yield f"{fence}\n{part.command}\n{fence}\n"
+    yield "### Reproduce\n"
+    yield _block(part.command)
+
+
+def _block(command: str) -> str:
+    """A command to copy, whatever is in it."""
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", command)), default=0))
+    return f"{fence}\n{folded(command)}\n{fence}\n"
+
+
+def _unchecked(part: RunPart) -> Iterator[str]:
+    yield "Not checked: masked gradients would make the network look more robust than it is. To check it:\n"
+    yield _block(part.diagnose)
 
 
 def _diagnosis_parts(found: DiagnosisPart) -> Iterator[str]:
@@ -114,13 +127,14 @@ def _diagnosis_parts(found: DiagnosisPart) -> Iterator[str]:
 
 
 def _cells(row: Row) -> tuple[str, ...]:
-    name = f"{row.name} ({row.fooled} fooled)" if row.kind == "member" else row.name
+    name = f"{row.name} ({plain(row.fooled, ',d')} fooled)" if row.kind == "member" else row.name
     costs = (plain(row.forwards), plain(row.backwards), plain(row.seconds))
     return (
         name,
         percent(row.share),
         interval(row.share),
         *costs,
+        plain(row.alone, ",d"),
         plain(row.mean, ".4g"),
         plain(row.median, ".4g"),
     )
@@ -137,9 +151,9 @@ def pair_cells(pair: Pair) -> tuple[str, ...]:
     """One line of a comparison, without its name."""
     low, high = pair.ci95
     return (
-        str(pair.images), f"{pair.a.percent:.2f}", f"{pair.b.percent:.2f}", f"{pair.points:+.2f}",
-        f"{low:+.2f} to {high:+.2f}", str(pair.only_a), str(pair.only_b), f"{pair.p_value:.3g}",
-        "-" if pair.needed is None else str(pair.needed),
+        f"{pair.images:,}", f"{pair.a.percent:.2f}", f"{pair.b.percent:.2f}", f"{pair.points:+.2f}",
+        f"{low:+.2f} to {high:+.2f}", f"{pair.only_a:,}", f"{pair.only_b:,}", f"{pair.p_value:.3g}",
+        "-" if pair.needed is None else f"{pair.needed:,}",
     )  # fmt: skip
 
 
