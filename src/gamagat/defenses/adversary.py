@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from gamagat.pieces.gradients import Objective, Reading, backprop, logits_of
+from gamagat.pieces.gradients import answer
 from gamagat.pieces.losses import Loss, View
 from gamagat.pieces.noise import Noise
-from gamagat.pieces.rules import Iterate, Rule
+from gamagat.pieces.rules import Iterate, Rule, State
 from gamagat.pieces.starts import Start
 from gamagat.pieces.threat import ThreatModel
 from gamagat.pieces.types import Images, Labels, Model, Scores
+
+Piece = Callable[..., Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +32,6 @@ class Adversary:
     loss: Loss
     rule: Rule
     steps: int = 1
-    inline: bool = False  # whether the pass back is part of the same program, as a compiler wants it
 
     def __call__(
         self,
@@ -40,52 +42,47 @@ class Adversary:
         noise: Noise,
         reference: Scores | None = None,
         coupled: bool = False,  # whether the images of a batch share statistics, as batch norm in training
+        made: Callable[[Piece], Piece] = lambda piece: piece,  # what becomes of the parts between two passes
     ) -> Images:
-        delta, state = self.start(x, threat, noise), self.rule.init(x)
+        begin, slope, move, end = made(self.begin), made(self.slope), made(self.move), made(self.end)
+        delta, state = begin(x, threat, noise), self.rule.init(x)
         for step in range(self.steps):
-            at = _reader(step, x)
+            images = (x + delta).detach().requires_grad_()
+            logits = answer(model, images)
+            way = slope(logits.detach(), y, reference, step, coupled)
+            (grad,) = torch.autograd.grad(logits, images, way, allow_unused=True, materialize_grads=True)
+            delta, state = move(x, y, delta, grad, state, threat, step)
+        adversarial: Images = end(x, delta, threat)
+        return adversarial
 
-            def view(logits: Scores, at: Callable[..., Tensor] = at) -> View:
-                return View(logits, y, at, None, reference)
+    def begin(self, x: Images, threat: ThreatModel, noise: Noise) -> Images:
+        """The first perturbation."""
+        return self.start(x, threat, noise)
 
-            objective = Objective(lambda z: self.loss.value(view(z)), lambda z: self.loss.slope(view(z)))
-            if coupled:
-                logits, grad = _together(model, x + delta, objective)
-            elif self.inline:
-                logits, grad = _inline(model, x + delta, objective)
-            else:
-                logits, grad = backprop.read(model, x + delta, objective, noise)
-            moment = torch.full_like(y, step)
-            here = Iterate(x, delta, grad, torch.zeros_like(logits[:, 0]), moment, at)
-            delta, state = self.rule.next(here, state, threat)
+    def slope(self, logits: Scores, y: Labels, reference: Scores | None, step: int, coupled: bool) -> Scores:
+        """Which way the loss climbs, for each image as long as for the next.
+
+        Where images share statistics it is the sum over the batch that climbs: to rescale each image's share
+        of it would turn it.
+        """
+        found = self.loss.slope(View(logits, y, _reader(step, logits), None, reference))
+        if not coupled:
+            return found.rescaled()
+        size = found.log_scale()
+        return found.rescaled() * (size - size.amax()).exp()[:, None]
+
+    def move(
+        self, x: Images, y: Labels, delta: Images, grad: Images, state: State, threat: ThreatModel, step: int
+    ) -> tuple[Images, State]:
+        """The next perturbation."""
+        grad = torch.nan_to_num(grad, nan=0.0, posinf=0.0, neginf=0.0)
+        loss = torch.zeros_like(y, dtype=x.dtype)  # rules that look at it are not for training
+        here = Iterate(x, delta, grad, loss, torch.full_like(y, step), _reader(step, x))
+        return self.rule.next(here, state, threat)
+
+    def end(self, x: Images, delta: Images, threat: ThreatModel) -> Images:
+        """The images that come out."""
         return (x + delta).clamp(threat.low, threat.high).detach()
-
-
-def compiled(adversary: Adversary) -> Callable[..., Images]:
-    """The adversary as one program for the GPU, network included; only a single step is worth it."""
-    if adversary.steps > 1:
-        return adversary
-    whole: Callable[..., Images] = torch.compile(replace(adversary, inline=True).__call__, dynamic=False)
-    return whole
-
-
-def _inline(model: Model, images: Images, objective: Objective) -> Reading:
-    """What `backprop` reads, without asking autograd."""
-    logits, pull = torch.func.vjp(lambda image: logits_of(model, image), images)  # type: ignore[misc]
-    (grad,) = pull(objective.slope(logits).rescaled())
-    return Reading(logits, torch.nan_to_num(grad, nan=0.0, posinf=0.0, neginf=0.0))
-
-
-def _together(model: Model, images: Images, objective: Objective) -> Reading:
-    """The gradient of the sum over the batch; to rescale each image's share of it would turn it."""
-    images = images.detach().requires_grad_()
-    with torch.enable_grad():
-        logits = logits_of(model, images)
-    slope = objective.slope(logits.detach())
-    size = slope.log_scale()
-    shares = slope.rescaled() * (size - size.amax()).exp()[:, None]
-    (grad,) = torch.autograd.grad(logits, images, shares, allow_unused=True, materialize_grads=True)
-    return Reading(logits.detach(), torch.nan_to_num(grad, nan=0.0, posinf=0.0, neginf=0.0))
 
 
 def _reader(step: int, x: Images) -> Callable[..., Tensor]:

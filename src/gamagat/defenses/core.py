@@ -11,11 +11,11 @@ import torch
 from torch import Tensor, nn
 
 from gamagat.defenses import objectives
-from gamagat.defenses.adversary import Adversary, compiled
+from gamagat.defenses.adversary import Adversary
 from gamagat.defenses.views import seeing
 from gamagat.pieces.noise import Noise
 from gamagat.pieces.threat import ThreatModel
-from gamagat.pieces.types import Images, Labels, Scores
+from gamagat.pieces.types import Images, Labels, Model, Scores
 from gamagat.registry import Registry
 
 DEFENSES: Registry[Recipe] = Registry("recipe", "gamagat.defenses")
@@ -59,6 +59,14 @@ class Terms(NamedTuple):
         return torch.stack([term.float() for term in self.terms.values()]).sum()
 
 
+class Stand(Protocol):
+    """A network that stands for another one, and takes over its weights when it is asked to."""
+
+    renew: Callable[[], None]
+
+    def __call__(self, images: Images) -> Scores: ...
+
+
 @dataclass(slots=True)
 class Stage:
     """One batch and all that a recipe may do with it."""
@@ -75,7 +83,8 @@ class Stage:
     views: list[Images] = field(default_factory=list)  # the adversarial images so far
     seen: int | None = None  # how many of the views have been handed out again, when a step is made twice
     joined: bool = False  # whether several views go through the network as one batch
-    compiled: bool = False  # whether an attack of one step is compiled as a whole, network included
+    compiled: bool = False  # whether what an attack does between two passes is compiled
+    posed: Stand | None = None  # what attacks in evaluation mode see in place of the network
 
     def logits(self, images: Images) -> Scores:
         """The network's answer in its training mode and precision, with a graph to go back through."""
@@ -92,8 +101,8 @@ class Stage:
 
     def answer(self, images: Images, training: bool = False) -> Scores:
         """What an attack compares with: logits without a graph, in the attack's mode and precision."""
-        with torch.no_grad(), self._posing(training):
-            return _at_least_single(self._attacked(images))
+        with torch.no_grad(), self._posing(training) as network:
+            return _at_least_single(network(images))
 
     def attack(self, adversary: Adversary, reference: Scores | None = None, training: bool = False) -> Images:
         """Adversarial images for the batch, made in evaluation mode unless `training` is said."""
@@ -101,9 +110,9 @@ class Stage:
             self.seen += 1
             return self.views[self.seen - 1]
         stream = self.noise.fold(1 + len(self.views))
-        make = compiled(adversary) if self.compiled and not training else adversary
-        with self._posing(training):
-            images = make(self._attacked, self.x, self.y, self.threat, stream, reference, training)
+        made = {"made": torch.compile} if self.compiled else {}
+        with self._posing(training) as network:
+            images = adversary(network, self.x, self.y, self.threat, stream, reference, training, **made)
         self.views.append(images)
         return images
 
@@ -117,8 +126,12 @@ class Stage:
         return scores
 
     @contextmanager
-    def _posing(self, training: bool) -> Iterator[None]:
+    def _posing(self, training: bool) -> Iterator[Model]:
         """The network in the mode of the attack, its weights constants; afterwards all as it was."""
+        if self.posed is not None and not training:
+            self.posed.renew()
+            yield self.posed
+            return
         modes = [(module, module.training) for module in self.model.modules()]
         free = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
         if not training:
@@ -126,7 +139,7 @@ class Stage:
         for parameter in free:
             parameter.requires_grad_(False)
         try:
-            yield
+            yield self._attacked
         finally:
             for parameter in free:
                 parameter.requires_grad_(True)

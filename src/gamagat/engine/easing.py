@@ -21,12 +21,12 @@ class EasedConv(nn.Conv2d):
         """What the matrix is multiplied with: images with their channels last."""
         raise NotImplementedError
 
-    def matrix(self) -> Tensor:
-        """The weights, one row for each channel that comes out."""
+    def matrix(self, weight: Tensor) -> Tensor:
+        """The weights as one row for each channel that comes out."""
         raise NotImplementedError
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.linear(self.laid_out(input), self.matrix(), self.bias).permute(0, 3, 1, 2)
+        return F.linear(self.laid_out(input), self.matrix(self.weight), self.bias).permute(0, 3, 1, 2)
 
 
 class ThinnedConv(EasedConv):
@@ -36,8 +36,8 @@ class ThinnedConv(EasedConv):
         down, right = self.stride
         return x.permute(0, 2, 3, 1)[:, ::down, ::right]
 
-    def matrix(self) -> Tensor:
-        return self.weight.flatten(1)
+    def matrix(self, weight: Tensor) -> Tensor:
+        return weight.flatten(1)
 
 
 class WindowConv(EasedConv):
@@ -50,8 +50,8 @@ class WindowConv(EasedConv):
         windows = [x[:, i : i + rows, j : j + columns] for i in range(high) for j in range(wide)]
         return _filled(torch.cat(windows, 3))
 
-    def matrix(self) -> Tensor:
-        return _filled(self.weight.permute(0, 2, 3, 1).flatten(1))
+    def matrix(self, weight: Tensor) -> Tensor:
+        return _filled(weight.permute(0, 2, 3, 1).flatten(1))
 
 
 def _filled(values: Tensor) -> Tensor:

@@ -6,15 +6,17 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
+from torch import nn
+
 from gamagat.attacks.network import OutOfTime
 from gamagat.engine.evaluate import INTERRUPTED
 from gamagat.engine.manifest import Manifest, circumstances, write_json
-from gamagat.engine.request import EvaluationRequest, prepare
+from gamagat.engine.request import EvaluationRequest, Prepared, prepare
 from gamagat.engine.results import Evaluation, summarize
 from gamagat.engine.run import RESULT, read_run
 from gamagat.engine.runtime import choose_device
@@ -46,6 +48,7 @@ class Workshop:
     command: str = ""  # that asked for it
     changed: Mapping[str, str] = field(default_factory=dict)  # settings of attacks that are not the paper's
     say: Callable[[str], None] = lambda words: None  # what begins
+    last: tuple[tuple[str, Path | None], nn.Module] | None = None  # the network that was measured last
 
     def trained(self, network: Network) -> Path:
         """The folder of a network, trained if need be."""
@@ -89,9 +92,8 @@ class Workshop:
         if slot.measure.source is not None:
             self._carry(slot, place)
             return self._carried_cell(table, slot, place)
-        prepared = prepare(self.request(slot, place))
         with self.looking() as onlooker:
-            result = prepared.run(onlooker)
+            result = self._prepared(slot, place).run(onlooker)
         if result.stopped == INTERRUPTED:
             raise KeyboardInterrupt
         if result.stopped:
@@ -114,6 +116,13 @@ class Workshop:
             self.cache.seed, self.batch_size, self.device, place,
             None if math.isinf(self.clock.left) else self.clock.left,
         )  # fmt: skip
+
+    def _prepared(self, slot: Slot, place: Path) -> Prepared:
+        """The evaluation of a slot; on the network of the last one if it is the same, and compiled once."""
+        prepared = prepare(self.request(slot, place))
+        if self.last is None or self.last[0] != self.files(slot.network):
+            self.last = self.files(slot.network), prepared.model
+        return replace(prepared, model=self.last[1])
 
     def _cell(self, table: Table, slot: Slot, result: Evaluation, place: Path) -> Cell:
         attack = result.attacks[0]

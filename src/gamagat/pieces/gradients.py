@@ -42,6 +42,18 @@ def logits_of(model: Model, images: Images) -> Scores:
     return logits if logits.dtype == torch.float64 else logits.float()
 
 
+def answer(model: Model, images: Images) -> Scores:
+    """The logits of images that want a gradient, with a graph to go back through."""
+    with torch.enable_grad():
+        logits = logits_of(model, images)
+    if not logits.requires_grad:
+        raise ModelError(
+            "the network cuts the gradient between its input and its logits (no_grad, detach or numpy "
+            "inside); only attacks without gradients can judge it"
+        )
+    return logits
+
+
 def _backprop(model: Model, images: Images, objective: Objective, noise: Noise) -> Reading:
     logits, _, grad = _pulled_back(model, images, objective)
     return Reading(logits, grad)
@@ -50,13 +62,7 @@ def _backprop(model: Model, images: Images, objective: Objective, noise: Noise) 
 def _pulled_back(model: Model, images: Images, objective: Objective) -> tuple[Scores, Slope, Images]:
     """The logits, the slope there, and its rescaled direction pulled back through the network."""
     images = images.detach().requires_grad_()
-    with torch.enable_grad():
-        logits = logits_of(model, images)
-    if not logits.requires_grad:
-        raise ModelError(
-            "the network cuts the gradient between its input and its logits (no_grad, detach or numpy "
-            "inside); only attacks without gradients can judge it"
-        )
+    logits = answer(model, images)
     slope = objective.slope(logits.detach())
     (grad,) = torch.autograd.grad(logits, images, slope.rescaled(), allow_unused=True, materialize_grads=True)
     # One infinite entry would make a whole normalised step NaN, and an image of NaN looks robust.

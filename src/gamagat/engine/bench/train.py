@@ -21,6 +21,7 @@ from gamagat.engine.evaluate import evaluate
 from gamagat.engine.plan import plan_attacks
 from gamagat.engine.runtime import default_batch_size, full_precision
 from gamagat.engine.training.feed import make_feed
+from gamagat.engine.training.posed import posed_for
 from gamagat.engine.training.run import choose_precision
 from gamagat.engine.training.step import WARM, Trainer
 from gamagat.engine.watch import Onlooker
@@ -98,6 +99,7 @@ def _ours(lesson: Lesson, precision: str, record: bool = True) -> Pupil:
     if device.type == "cuda":
         model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     feed, kind = make_feed(lesson.data, lesson.batch, device), choose_precision(precision, device)
+    compiled = device.type == "cuda"  # a benchmark of few epochs stands for a long training
     trainer = Trainer(
         model,
         plan.recipe,
@@ -108,6 +110,8 @@ def _ours(lesson: Lesson, precision: str, record: bool = True) -> Pupil:
         lesson.augment,
         kind,
         record=record,
+        compiled=compiled,
+        posed=posed_for(model, lesson.data, device, kind.attack) if compiled else None,
     )
 
     def epoch(number: int, most: int | None) -> None:

@@ -6,7 +6,7 @@ from copy import deepcopy
 from inspect import Parameter, signature
 from typing import Any
 
-from torch import fx, nn
+from torch import Tensor, fx, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 from torch.nn.utils.parametrize import is_parametrized
 
@@ -15,7 +15,13 @@ from gamagat.engine.easing import EasedConv
 from gamagat.engine.quick.graph import bypass, module_at, only_input
 
 
-def folded(model: nn.Module) -> fx.GraphModule:
+class Folded(fx.GraphModule):
+    """The graph of a network, and by name which batch norm went into which convolution."""
+
+    norms: dict[str, str]
+
+
+def folded(model: nn.Module) -> Folded:
     """A copy in which every batch norm right behind a convolution is part of it.
 
     Python code inside the network runs once, now. Whoever uses the copy must check that it still does what
@@ -28,10 +34,23 @@ def folded(model: nn.Module) -> fx.GraphModule:
         if before is not None and isinstance(norm, nn.BatchNorm2d) and norm.track_running_stats:
             conv = module_at(net, before)
             assert isinstance(conv, nn.Conv2d)
+            net.norms[str(before.target)] = str(node.target)
             bypass(net, node, before, fuse_conv_bn_eval(conv, norm))
     net.delete_all_unused_submodules()
     net.recompile()
     return net
+
+
+def folded_weights(conv: nn.Conv2d, norm: nn.BatchNorm2d | None) -> tuple[Tensor, Tensor | None]:
+    """Weights and bias of the convolution that does what these two do."""
+    if norm is None:
+        return conv.weight, conv.bias
+    assert norm.running_mean is not None
+    assert norm.running_var is not None
+    scale = (norm.running_var + norm.eps).rsqrt() * (1.0 if norm.weight is None else norm.weight)
+    shift = (0.0 if conv.bias is None else conv.bias) - norm.running_mean
+    bias = shift * scale + (0.0 if norm.bias is None else norm.bias)
+    return conv.weight * scale[:, None, None, None], bias
 
 
 def _settled(model: nn.Module) -> nn.Module:
@@ -53,14 +72,16 @@ class Tracer(fx.Tracer):
         return isinstance(m, EasedConv | ViewNorm) or super().is_leaf_module(m, module_qualified_name)
 
 
-def _traced(model: nn.Module) -> fx.GraphModule:
+def _traced(model: nn.Module) -> Folded:
     tracer = Tracer()
     graph = tracer.trace(model, _defaults(model))
     for node in graph.nodes:
         node.type = None  # annotations are ours, not the tracer's
         if node.op == "call_method" and node.target == "view":
             node.target = "reshape"  # a view may not be had of images whose channels come last
-    return fx.GraphModule(tracer.root, graph)
+    net = Folded(tracer.root, graph)
+    net.norms = {}
+    return net
 
 
 def _defaults(model: nn.Module) -> dict[str, Any]:

@@ -84,16 +84,26 @@ class RectifiedConv(nn.Module):
     def __init__(self, conv: nn.Conv2d) -> None:
         super().__init__()
         self.eased = conv if isinstance(conv, EasedConv) else None
-        weight = conv.weight if self.eased is None else self.eased.matrix()[:, :, None, None]
+        weight = conv.weight if self.eased is None else self.eased.matrix(conv.weight)[:, :, None, None]
         bias = weight.new_zeros(conv.out_channels) if conv.bias is None else conv.bias
         for name, value in {"weight": weight, "turned": turned(weight), "bias": bias}.items():
             self.register_buffer(name, value.detach().clone())
         self.stride = [1, 1] if self.eased else list(conv.stride)
         self.padding = [0, 0] if self.eased else [int(side) for side in conv.padding]
+        for name in ("weight", "bias"):  # what is left of an eased one lays images out
+            conv.register_parameter(name, None)
 
-    def forward(
-        self, input: Tensor, other: Tensor | None = None
-    ) -> Tensor:  # as in torch: some call it by name
+    @torch.no_grad()
+    def take(self, weight: Tensor, bias: Tensor | None) -> None:
+        """Go on with other weights."""
+        weight = weight if self.eased is None else self.eased.matrix(weight)[:, :, None, None]
+        self.weight.copy_(weight)
+        self.turned.copy_(turned(weight))
+        if bias is not None:
+            self.bias.copy_(bias)
+
+    # `input` as torch has it: some call it by name.
+    def forward(self, input: Tensor, other: Tensor | None = None) -> Tensor:
         input, other = input.to(self.weight.dtype), None if other is None else other.to(self.weight.dtype)
         if self.eased is not None:
             input = self.eased.laid_out(input).permute(0, 3, 1, 2)

@@ -20,6 +20,7 @@ from gamagat.engine.runtime import borrowed, choose_device
 from gamagat.engine.training.checkpoint import Story, load_checkpoint
 from gamagat.engine.training.course import LAST, METRICS, SELECTED, Course, Listener, TrainingRequest
 from gamagat.engine.training.feed import divided, make_feed
+from gamagat.engine.training.posed import posed_for
 from gamagat.engine.training.probe import Probe, probes
 from gamagat.engine.training.settings import Plan, make_plan
 from gamagat.engine.training.splits import split_data
@@ -195,9 +196,10 @@ def _trainer(
         model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     divided(len(data), plan.settings.batch, group)
     feed = make_feed(data, size, device)
+    compiled = _worth_compiling(request, plan, data, device)
     trainer = Trainer(
         model, plan.recipe, plan.settings, threat, feed, size, _augment(plan), precision, group,
-        compiled=_worth_compiling(request, plan, data, device),
+        compiled=compiled, posed=posed_for(model, data, device, precision.attack) if compiled else None,
     )  # fmt: skip
     if plan.recipe.carries:
         trainer.remember(data.shape)

@@ -13,7 +13,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from gamagat.data.core import to_unit
-from gamagat.defenses.core import Precision, Recipe, Stage, Terms, Tick
+from gamagat.defenses.core import Precision, Recipe, Stage, Stand, Terms, Tick
 from gamagat.defenses.step import gradients
 from gamagat.defenses.views import can_be_joined
 from gamagat.engine.easing import ease
@@ -92,10 +92,11 @@ class Trainer:
         group: Ranks = Ranks(),
         record: bool = True,
         compiled: bool = False,
+        posed: Stand | None = None,
     ) -> None:
         self.model, self.recipe, self.settings, self.threat = model, recipe, settings, threat
         self.feed, self.size, self.augment = feed, size, augment
-        self.precision, self.group = precision, group
+        self.precision, self.group, self.posed = precision, group, posed
         self.compiled, self.joined = compiled, compiled and can_be_joined(model)
         self.drawn = torch.compile(self._drawn, dynamic=False) if compiled else self._drawn
         if compiled:
@@ -175,6 +176,7 @@ class Trainer:
             self.memory,
             joined=self.joined,
             compiled=self.compiled,
+            posed=self.posed,
         )
 
     def _drawn(self, images: Tensor, keys: Tensor) -> Tensor:
