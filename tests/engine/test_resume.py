@@ -262,7 +262,7 @@ def test_a_full_disk_is_one_sentence_and_the_ledger_is_intact(tmp_path):
         ledger.record("clean", 0, [Verdict(1, 0, 0, 0.0, -1, 1, 0)], {}, 0.1)
         ledger._base.execute("PRAGMA max_page_count = 12")
         with pytest.raises(RunError, match="disk is full; what is recorded there is intact"):
-            ledger.record("pgd", 0, [Verdict(1, 1, 2, 0.1, 3, 4, 4)], {1: b"x" * 100_000}, 0.1)
+            ledger.record("pgd", 0, [Verdict(1, 1, 2, 0.1, 3, 4, 4)], {1: b"x" * 1_000_000}, 0.1)
     with Ledger(tmp_path / "ledger-0.sqlite") as ledger:
         assert [done.entry for done in ledger.finished()] == ["clean"]
         assert ledger.entries() == ["clean"]

@@ -128,7 +128,8 @@ class DecoupledAttack:
         norm = torch.minimum(walk.norm * change, furthest)
         point = (walk.x + lift(norm, turned) * L2.steepest(turned)).clamp(threat.low, threat.high)
         point = self.rounded(point, threat)
-        fooled, step = fools(model, point, walk.y), walk.step + 1
+        nearer = threat.distance(point, walk.x) < walk.nearest.size
+        fooled, step = fools(model, point, walk.y, nearer), walk.step + 1
         nearest = walk.nearest.seen(point, fooled, walk.x, step, threat)
         return walk._replace(point=point, fooled=fooled, norm=norm, nearest=nearest, step=step)
 

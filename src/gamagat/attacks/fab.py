@@ -117,7 +117,7 @@ class BoundaryAttack:
         """One step for every image, a look at where it led, and a step back for those that fool."""
         plane, passes = nearest_boundary(model, walk.point, walk.y, walk.target, threat.norm)
         point = self.between(walk, plane, threat)
-        fooled, step = fools(model, point, walk.y), walk.step + 1
+        fooled, step = fools(model, point, walk.y, self._matters(walk, point, threat)), walk.step + 1
         nearest = walk.nearest.seen(point, fooled, walk.x, step, threat)
         back = (walk.x + self.beta * (point - walk.x)).clamp(threat.low, threat.high)
         point = torch.where(lift(fooled, point), back, point)
@@ -132,6 +132,11 @@ class BoundaryAttack:
         alpha = lift(share.clamp_max(self.alpha_max), ours)
         point = (1 - alpha) * (walk.point + self.eta * ours) + alpha * (walk.x + self.eta * theirs)
         return point.clamp(threat.low, threat.high)
+
+    def _matters(self, walk: Walk, point: Images, threat: ThreatModel) -> Mask:
+        """Where it counts whether the point fools: nearer than all before and, with `stop`, inside."""
+        nearer = threat.distance(point, walk.x) < walk.nearest.size
+        return nearer & threat.contains(point, walk.x) if self.stop else nearer
 
     def _done(self, walk: Walk) -> Mask:
         nearest = walk.nearest

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import torch
 
-from gamagat.attacks.network import Network, predict
+from gamagat.attacks.network import Network, lead, predict
+from gamagat.pieces.gradients import logits_of
 from gamagat.pieces.noise import Noise
 from gamagat.pieces.starts import surface
 from gamagat.pieces.threat import ThreatModel
@@ -51,10 +52,22 @@ class Nearest(NamedTuple):
 
 
 @torch.no_grad()
-def fools(model: Model, images: Images, y: Labels) -> Mask:
-    """Which images are misclassified, in the eyes of the judge where there is one."""
-    # A nearest adversarial image lies next to the boundary, where precision decides.
-    return model.confirms(images, y) if isinstance(model, Network) else predict(model, images) != y
+def fools(model: Model, images: Images, y: Labels, matters: Mask | None = None) -> Mask:
+    """Which images are misclassified, in the eyes of the judge where there is one.
+
+    A nearest adversarial image lies next to the boundary, where precision decides. But where a stand-in is
+    attacked and only some of the answers `matter`, the judge is asked about these alone, and only if the
+    stand-in does not see them stand clearly.
+    """
+    if not isinstance(model, Network):
+        return predict(model, images) != y
+    if matters is None or not (model.asks and model.slack > 0):
+        return model.confirms(images, y)
+    ahead = lead(logits_of(model, images), y)
+    fooled, asked = ahead > 0, matters & ~(ahead < -model.slack)
+    if bool(asked.any()):
+        fooled[asked] = model.confirms(images[asked], y[asked])
+    return fooled
 
 
 def halfway(x: Images, threat: ThreatModel, noise: Noise) -> Images:

@@ -54,7 +54,7 @@ class Arena:
 
         Next to the boundary single precision decides, so an attack that looks for it asks the judge itself.
         """
-        if self.quick is None or (self.quick.half and delicate(attack)):
+        if self.quick is None:
             return None
         exact = self.network()
         ask = (lambda _, images: predict(exact, images)) if delicate(attack) else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -76,7 +77,10 @@ def evaluate(
     with ranks() as group, _folder(out, group) as folder, borrowed(model), tf32:
         arena = Arena(fitted(model), data, threat, device, batch_size, seed, deadline, onlooker)
         check_door(arena.model, data, device, force)
-        manifest = _agreed(folder, group, _manifest(arena, plan, words, group, weights_hash(model)))
+        with ThreadPoolExecutor(1) as pool:  # the network's hash beside that of the data
+            weights = pool.submit(weights_hash, model)
+            manifest = _manifest(arena, plan, words, group, weights)
+        manifest = _agreed(folder, group, manifest)
         stopped = _carry_out(arena, plan, folder, manifest, group, precision)
         if stopped != INTERRUPTED:
             group.wait()  # a process whose time is over is waited for as well
@@ -113,18 +117,19 @@ def _folder(out: Path | None, group: Ranks) -> Iterator[Path]:
 
 
 def _manifest(
-    arena: Arena, plan: tuple[PlannedAttack, ...], words: Words, group: Ranks, weights: str
+    arena: Arena, plan: tuple[PlannedAttack, ...], words: Words, group: Ranks, weights: Future[str]
 ) -> Manifest:
     data, threat = arena.data, arena.threat
+    content = data_hash(data)
     return Manifest(
         model=words.model,
         weights=words.weights,
-        weights_sha256=weights,
+        weights_sha256=weights.result(),
         data=words.data or data.name,
         data_dir=words.data_dir,
         split=words.split,
         n=len(data),
-        data_sha256=data_hash(data),
+        data_sha256=content,
         norm=threat.norm.name,
         eps_given=words.eps or repr(threat.eps),
         eps=threat.eps,

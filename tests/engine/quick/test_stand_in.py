@@ -16,6 +16,8 @@ from torch import Tensor, nn
 import gamagat
 from gamagat.attacks.combine import delicate
 from gamagat.attacks.core import ATTACKS
+from gamagat.attacks.nearest import fools
+from gamagat.attacks.network import Network
 from gamagat.data.core import Dataset, from_tensors
 from gamagat.engine import evaluate as module
 from gamagat.engine.arena import Arena
@@ -143,6 +145,47 @@ def test_a_delicate_attack_believes_the_judge_alone(spec, monkeypatch, tmp_path,
     assert bool((table["fooled"] == 1)[table["step"] >= 0].all())
 
 
+@pytest.mark.parametrize("spec", DELICATE)
+def test_of_a_stand_in_whose_error_is_known_the_judge_is_asked_where_it_matters(
+    spec, monkeypatch, tmp_path, model, data
+):
+    """As near as with the network itself, with a fraction of the judge's looks."""
+    judged, threat = [], ThreatModel(L2, 0.3)
+
+    def judge(images: Tensor) -> Tensor:
+        judged.append(len(images))
+        return model(images)
+
+    exact = run(judge, data, tmp_path / "exact", spec, precision="fp32", threat=threat)
+    many = sum(judged)
+    judged.clear()
+    off = torch.tensor([0.01, -0.01, 0.01, -0.01, 0.01])
+    rough = Quick(lambda images: model(images) + off, "a stand-in", error=0.01)
+    monkeypatch.setattr(module, "remembered", lambda *_: rough)
+    near = run(judge, data, tmp_path / "near", spec, threat=threat)
+    assert sum(judged) < 0.6 * many
+    name = spec.split(":")[0]
+    ours, theirs = near.entries[name], exact.entries[name]
+    assert bool((ours["fooled"] == 1)[ours["step"] >= 0].all())
+    assert abs(float((ours["distance"] - theirs["distance"]).mean())) < 0.05 * theirs["distance"].mean()
+
+
+def test_the_judge_has_the_last_word_where_it_matters():
+    ahead = torch.tensor([0.3, 0.3, 0.05, -0.05, -0.3])
+    images = torch.stack([torch.zeros(5), ahead], 1).view(5, 1, 1, 2)
+    y, matters = torch.zeros(5, dtype=torch.int64), torch.tensor([True, False, True, True, True])
+    asked: list[int] = []
+
+    def look(_: Any, some: Tensor) -> Tensor:
+        asked.append(len(some))
+        return (some.flatten(1)[:, 1] < 0).long()  # the opposite
+
+    network = Network(lambda some: some.flatten(1), 8, look=look, slack=0.1)
+    assert fools(network, images, y, matters).tolist() == [False, True, False, True, False]
+    assert fools(network, images, y).tolist() == [False, False, False, True, True]
+    assert asked == [3, 5]
+
+
 def arena(model: Any, data: Dataset, half: bool) -> Arena:
     return Arena(model, data, ThreatModel(LINF, 0.02), CPU, 8, quick=Quick(model, "a stand-in", half))
 
@@ -150,9 +193,9 @@ def arena(model: Any, data: Dataset, half: bool) -> Arena:
 def test_who_sees_a_stand_in_and_who_asks(model, data):
     fab, pgd = ATTACKS.make("fab"), ATTACKS.make("pgd")
     single, half = arena(model, data, False), arena(model, data, True)
-    assert half.stand_in(fab) is None
     for seen, asks in (
         (single.stand_in(fab), True),
+        (half.stand_in(fab), True),
         (single.stand_in(pgd), False),
         (half.stand_in(pgd), False),
     ):
