@@ -260,7 +260,7 @@ def test_the_command_says_what_is_left(command, tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["figure33"], "unknown figure 'figure33'; did you mean 'figure3'?"),
+        (["figure33"], "unknown experiment 'figure33'; did you mean 'figure3'?"),
         (["figure-toy", "--attack-set", "restarts"], "--attack-set takes KEY=VALUE"),
         (
             ["figure-toy", "--rows", "restart"],

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from gamagat.errors import ConfigError
+from gamagat.errors import ConfigError, unknown
 from gamagat.experiments import paper
 from gamagat.experiments.choice import check_settings, chosen_names, rows_given, with_settings
 from gamagat.experiments.core import EXPERIMENTS, Measure, Network, Slot, Table, find, in_place_of
@@ -155,6 +155,7 @@ def find_any(name: str) -> Table | Figure:
     for spelling in (wanted, wanted.replace("fig", "figure", 1)):
         if spelling in known:
             return FIGURES.make(known[spelling])
-    if wanted.startswith("fig") and wanted not in EXPERIMENTS:
-        return FIGURES.make(name)  # which says what there is
-    return find(name)
+    try:
+        return find(name)
+    except ConfigError:
+        raise unknown("experiment", name, [*EXPERIMENTS.names(), *FIGURES.names()]) from None
