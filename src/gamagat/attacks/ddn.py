@@ -13,7 +13,7 @@ import torch
 
 from gamagat.attacks.core import ATTACKS, HUGE, L2_ONLY, MINIMUM_NORM, TINY, Attack, check_options
 from gamagat.attacks.lanes import News, in_lanes
-from gamagat.attacks.nearest import Nearest, fools
+from gamagat.attacks.nearest import Nearest, fools, looked
 from gamagat.attacks.outcome import Outcome
 from gamagat.errors import ConfigError
 from gamagat.pieces.gradients import Objective, backprop
@@ -38,6 +38,7 @@ class Walk(NamedTuple):
     norm: PerExample  # of the perturbation, before it was clipped and rounded
     nearest: Nearest
     step: Counts
+    looks: Counts  # forward passes spent on looking where steps led
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ class DecoupledAttack:
 
     @property
     def passes(self) -> int:
-        """How often an image may pass forward through the network: once, and twice a step."""
+        """How often an image may pass forward, but for questions to the judge: once, and twice a step."""
         return 1 + 2 * self.steps
 
     def gradients(self, classes: int) -> int:
@@ -113,8 +114,8 @@ class DecoupledAttack:
         """Every image at its start; one that is misclassified as it is has its answer already."""
         point = (x + self.start(x, threat, noise)).clamp(threat.low, threat.high)
         fooled, norm = fools(model, x, y), x.new_full((len(x),), self.init_norm)
-        nearest = Nearest.at_first(x, fooled, threat)
-        return Walk(places, x, y, target, point, fooled, norm, nearest, torch.zeros_like(places))
+        nearest, none = Nearest.at_first(x, fooled, threat), torch.zeros_like(places)
+        return Walk(places, x, y, target, point, fooled, norm, nearest, none, none)
 
     def advance(
         self, model: Model, walk: Walk, threat: ThreatModel, times: Timetable, rate: Schedule
@@ -129,9 +130,10 @@ class DecoupledAttack:
         point = (walk.x + lift(norm, turned) * L2.steepest(turned)).clamp(threat.low, threat.high)
         point = self.rounded(point, threat)
         nearer = threat.distance(point, walk.x) < walk.nearest.size
-        fooled, step = fools(model, point, walk.y, nearer), walk.step + 1
+        (fooled, looks), step = looked(model, point, walk.y, nearer), walk.step + 1
         nearest = walk.nearest.seen(point, fooled, walk.x, step, threat)
-        return walk._replace(point=point, fooled=fooled, norm=norm, nearest=nearest, step=step)
+        looks = walk.looks + looks
+        return walk._replace(point=point, fooled=fooled, norm=norm, nearest=nearest, step=step, looks=looks)
 
     def rounded(self, images: Images, threat: ThreatModel) -> Images:
         """The images at the nearest of so many evenly spaced grey levels."""
@@ -164,8 +166,8 @@ def _gradient(model: Model, walk: Walk, times: Timetable) -> Images:
 def _news(walk: Walk, threat: ThreatModel) -> News:
     """Where the images were and what became of them."""
     images = walk.nearest.otherwise(walk.point, walk.x, threat)
-    # One look at the image itself; each step is one gradient and one look.
-    return walk.place, Outcome(images, walk.nearest.fell, 1 + 2 * walk.step, walk.step)
+    # One look at the image itself; each step is one gradient and a look where it led.
+    return walk.place, Outcome(images, walk.nearest.fell, 1 + walk.step + walk.looks, walk.step)
 
 
 @ATTACKS.register("ddn", tags=[MINIMUM_NORM, L2_ONLY])

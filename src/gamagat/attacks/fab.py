@@ -14,7 +14,7 @@ import torch
 from gamagat.attacks.combine import each_target
 from gamagat.attacks.core import ATTACKS, HUGE, MINIMUM_NORM, Attack, check_options
 from gamagat.attacks.lanes import News, in_lanes
-from gamagat.attacks.nearest import Nearest, fools, halfway
+from gamagat.attacks.nearest import Nearest, fools, halfway, looked
 from gamagat.attacks.outcome import Outcome
 from gamagat.errors import ConfigError
 from gamagat.pieces.hyperplane import Plane, nearest_boundary, step_onto
@@ -35,6 +35,7 @@ class Walk(NamedTuple):
     point: Images
     nearest: Nearest
     step: Counts
+    looks: Counts  # forward passes spent on looking where steps led
     backwards: Counts
 
 
@@ -65,7 +66,7 @@ class BoundaryAttack:
 
     @property
     def passes(self) -> int:
-        """How often an image may pass forward through the network: once, and twice a step."""
+        """How often an image may pass forward, but for questions to the judge: once, and twice a step."""
         return 1 + 2 * self.steps
 
     def gradients(self, classes: int) -> int:
@@ -111,17 +112,18 @@ class BoundaryAttack:
         point = (x + self.start(x, threat, noise)).clamp(threat.low, threat.high)
         none = torch.zeros_like(places)
         nearest = Nearest.at_first(x, fools(model, x, y), threat)
-        return Walk(places, x, y, target, point, nearest, none, none)
+        return Walk(places, x, y, target, point, nearest, none, none, none)
 
     def advance(self, model: Model, walk: Walk, threat: ThreatModel) -> Walk:
         """One step for every image, a look at where it led, and a step back for those that fool."""
         plane, passes = nearest_boundary(model, walk.point, walk.y, walk.target, threat.norm)
         point = self.between(walk, plane, threat)
-        fooled, step = fools(model, point, walk.y, self._matters(walk, point, threat)), walk.step + 1
-        nearest = walk.nearest.seen(point, fooled, walk.x, step, threat)
+        fooled, looks = looked(model, point, walk.y, self._matters(walk, point, threat))
+        nearest = walk.nearest.seen(point, fooled, walk.x, walk.step + 1, threat)
         back = (walk.x + self.beta * (point - walk.x)).clamp(threat.low, threat.high)
-        point = torch.where(lift(fooled, point), back, point)
-        return walk._replace(point=point, nearest=nearest, step=step, backwards=walk.backwards + passes)
+        point, looks = torch.where(lift(fooled, point), back, point), walk.looks + looks
+        counts = {"step": walk.step + 1, "looks": looks, "backwards": walk.backwards + passes}
+        return walk._replace(point=point, nearest=nearest, **counts)
 
     def between(self, walk: Walk, plane: Plane, threat: ThreatModel) -> Images:
         """A little past the plane, between the projections of the iterate and of the image."""
@@ -145,8 +147,8 @@ class BoundaryAttack:
     def _news(self, walk: Walk, threat: ThreatModel) -> News:
         """Where the images were and what became of them."""
         images = walk.nearest.otherwise(walk.point, walk.x, threat, inside=self.stop)
-        # One look at the image itself; each step is one linearisation and one look.
-        return walk.place, Outcome(images, walk.nearest.fell, 1 + 2 * walk.step, walk.backwards)
+        # One look at the image itself; each step is one linearisation and a look where it led.
+        return walk.place, Outcome(images, walk.nearest.fell, 1 + walk.step + walk.looks, walk.backwards)
 
 
 @ATTACKS.register("fab", tags=[MINIMUM_NORM])

@@ -52,22 +52,27 @@ class Nearest(NamedTuple):
 
 
 @torch.no_grad()
-def fools(model: Model, images: Images, y: Labels, matters: Mask | None = None) -> Mask:
-    """Which images are misclassified, in the eyes of the judge where there is one.
+def fools(model: Model, images: Images, y: Labels) -> Mask:
+    """Which images are misclassified, in the eyes of the judge where there is one."""
+    # A nearest adversarial image lies next to the boundary, where precision decides.
+    return model.confirms(images, y) if isinstance(model, Network) else predict(model, images) != y
 
-    A nearest adversarial image lies next to the boundary, where precision decides. But where a stand-in is
-    attacked and only some of the answers `matter`, the judge is asked about these alone, and only if the
-    stand-in does not see them stand clearly.
+
+@torch.no_grad()
+def looked(model: Model, images: Images, y: Labels, matters: Mask) -> tuple[Mask, Counts]:
+    """Which images are misclassified, and how many forward passes it took to know.
+
+    Where a stand-in is attacked the judge is asked only about those that matter, and of these only about
+    those that the stand-in does not see stand clearly.
     """
-    if not isinstance(model, Network):
-        return predict(model, images) != y
-    if matters is None or not (model.asks and model.slack > 0):
-        return model.confirms(images, y)
+    once = torch.ones_like(y)
+    if not (isinstance(model, Network) and model.asks and model.slack > 0):
+        return fools(model, images, y), once
     ahead = lead(logits_of(model, images), y)
     fooled, asked = ahead > 0, matters & ~(ahead < -model.slack)
     if bool(asked.any()):
         fooled[asked] = model.confirms(images[asked], y[asked])
-    return fooled
+    return fooled, once + asked
 
 
 def halfway(x: Images, threat: ThreatModel, noise: Noise) -> Images:

@@ -94,7 +94,7 @@ class Stage:
 
     def logits_of(self, *views: Images) -> tuple[Scores, ...]:
         """The network's answers to several views, each normalised by itself, in this order."""
-        if not self.joined:
+        if not self.joined or len({len(view) for view in views}) > 1:
             return tuple(self.logits(view) for view in views)
         with seeing(self.model, len(views)):
             return self.logits(torch.cat(views)).chunk(len(views))

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 
 import torch
 from torch import Tensor, nn
+
+from gamagat.pieces.types import Images
 
 
 class ViewNorm(nn.BatchNorm2d):
@@ -49,15 +52,36 @@ def _lifted(values: Tensor, count: int) -> Tensor:
     return values.repeat_interleave(count, 0)[:, :, None, None]
 
 
-def can_be_joined(model: nn.Module) -> bool:
-    """Make the network ready for several views at once; false if it has norms that we do not know."""
+def can_be_joined(model: nn.Module, sample: Images) -> bool:
+    """Make the network ready for several views at once, if that is the same as one after another.
+
+    It is not where images of a batch meet in something else than a batch norm that we know.
+    """
     norms = [layer for layer in model.modules() if isinstance(layer, nn.modules.batchnorm._BatchNorm)]
     usual = (nn.BatchNorm2d, ViewNorm)
     if not all(type(layer) in usual and layer.affine and layer.momentum is not None for layer in norms):
         return False
     for layer in norms:
         layer.__class__ = ViewNorm  # the same parameters and buffers under the same names
-    return True
+    if _joined_is_apart(model, sample):
+        return True
+    for layer in norms:
+        layer.__class__ = nn.BatchNorm2d
+    return False
+
+
+@torch.no_grad()
+def _joined_is_apart(model: nn.Module, sample: Images) -> bool:
+    """Whether two views in one batch give what they give apart, but for rounding."""
+    apart, together = (deepcopy(model).train() for _ in range(2))
+    for layer in (*apart.modules(), *together.modules()):
+        if isinstance(layer, nn.modules.dropout._DropoutNd):
+            layer.eval()  # its dice fall otherwise in a batch of another size
+    views = (sample, 1 - sample.square().roll(1, 0))  # unlike in more than scale, which a norm takes away
+    expected = torch.cat([apart(view) for view in views])
+    with seeing(together, 2):
+        gap = (together(torch.cat(views)) - expected).abs().amax()
+    return bool(gap <= 0.02 * expected.abs().amax())
 
 
 @contextmanager

@@ -78,7 +78,7 @@ def test_sums_and_their_relus_go_where_they_can():
 def test_a_network_that_was_trained_here_is_folded_like_any_other():
     net = build_model("resnet18")
     ease(net)
-    assert can_be_joined(net)
+    assert can_be_joined(net, torch.rand(2, 3, 32, 32))
     assert not {nn.BatchNorm2d, ViewNorm} & set(kinds(folded(net)))
     alike(scramble(build_model("resnet18")), folded(scramble(net)), torch.rand(2, 3, 32, 32), off=1e-3)
 
@@ -105,6 +105,13 @@ def added_in_place(net: Shared, images: Tensor) -> Tensor:
     return torch.relu(total) * seen
 
 
+def changed_after(net: Shared, images: Tensor) -> Tensor:
+    seen = images * 2
+    total = net.norm(net.conv(images)) + seen
+    seen.add_(1.0)
+    return torch.relu(total) * seen
+
+
 OUTPUTS: dict[str, Callable[[Shared, Tensor], Tensor]] = {
     "a convolution used twice": lambda m, x: m.norm(m.conv(m.norm(m.conv(x)))),
     "a convolution with two batch norms": lambda m, x: m.norm(m.conv(x)) + m.other(m.conv(x)),
@@ -128,6 +135,11 @@ OUTPUTS: dict[str, Callable[[Shared, Tensor], Tensor]] = {
     "a weighted sum": lambda m, x: F.relu(torch.add(m.norm(m.conv(x)), x, alpha=-3)),
     "a sum with a number": lambda m, x: m.relu(m.norm(m.conv(x)) + 0.2),
     "a sum written over": added_in_place,
+    "a sum over positions": lambda m, x: F.relu(m.norm(m.conv(x)) + x.mean((2, 3), keepdim=True)),
+    "a sum over positions, the small one first": lambda m, x: F.relu(
+        m.conv(x.mean((2, 3), keepdim=True)) + x
+    ),
+    "a term that changes after the sum": changed_after,
     "a sum of ReLUs": lambda m, x: F.relu(F.relu(x - 0.5) + m.relu(m.norm(m.conv(x)))),
     "a sum of sums of ReLUs": lambda m, x: F.relu(F.relu(F.relu(x - 0.5) + x.relu()) + F.relu(m.conv(x))),
 }

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 import gamagat
 from gamagat.attacks.combine import delicate
 from gamagat.attacks.core import ATTACKS
-from gamagat.attacks.nearest import fools
+from gamagat.attacks.nearest import fools, looked
 from gamagat.attacks.network import Network
 from gamagat.data.core import Dataset, from_tensors
 from gamagat.engine import evaluate as module
@@ -181,7 +181,9 @@ def test_the_judge_has_the_last_word_where_it_matters():
         return (some.flatten(1)[:, 1] < 0).long()  # the opposite
 
     network = Network(lambda some: some.flatten(1), 8, look=look, slack=0.1)
-    assert fools(network, images, y, matters).tolist() == [False, True, False, True, False]
+    fooled, passes = looked(network, images, y, matters)
+    assert fooled.tolist() == [False, True, False, True, False]
+    assert passes.tolist() == [2, 1, 2, 2, 1]
     assert fools(network, images, y).tolist() == [False, False, False, True, True]
     assert asked == [3, 5]
 

@@ -46,9 +46,8 @@ def trained(model: nn.Module, recipe: str, compiled: bool = False, joined: bool 
     made = DEFENSES.make(recipe)
     trainer = Trainer(
         model.train(), made, Settings(batch=SIZE), ThreatModel(LINF, 0.1), feed, SIZE, crop_flip(2),
-        compiled=compiled,
+        compiled=compiled, joined=joined,
     )  # fmt: skip
-    trainer.joined |= joined
     trainer.begin([0.05] * 3, [made.weight(0.0)] * 3)
     feed.begin(torch.arange(COUNT), Noise.for_images(data.ids).keys)
     for number, count in enumerate((SIZE, SIZE, COUNT - 2 * SIZE)):
@@ -61,8 +60,9 @@ def trained(model: nn.Module, recipe: str, compiled: bool = False, joined: bool 
 @pytest.mark.parametrize("recipe", ["gat", "rfgsm-at", "trades"])
 def test_compiled_training_is_plain_training(recipe):
     model = network()
-    plain, quick = (trained(deepcopy(model), recipe, compiled) for compiled in (False, True))
-    assert quick.joined
+    plain, together = trained(deepcopy(model), recipe), deepcopy(model)
+    assert can_be_joined(together, drawn(3, 4, 3, 8, 8))
+    quick = trained(together, recipe, compiled=True, joined=True)
     assert quick.told() == pytest.approx(plain.told(), rel=1e-4)
     theirs = quick.model.state_dict()
     for name, value in plain.model.state_dict().items():
@@ -73,7 +73,7 @@ def test_compiled_training_is_plain_training(recipe):
 def test_views_in_one_batch_are_views_one_after_another(recipe):
     model = network()
     together = deepcopy(model)
-    assert can_be_joined(together)
+    assert can_be_joined(together, drawn(3, 4, 3, 8, 8))
     theirs = trained(together, recipe, joined=True).model.state_dict()
     for name, value in trained(model, recipe).model.state_dict().items():
         assert torch.allclose(value, theirs[name], rtol=1e-3, atol=1e-5), name
@@ -82,7 +82,7 @@ def test_views_in_one_batch_are_views_one_after_another(recipe):
 def test_each_view_has_statistics_of_its_own():
     model = network().train()
     joined = deepcopy(model)
-    assert can_be_joined(joined)
+    assert can_be_joined(joined, drawn(3, 4, 3, 8, 8))
     views = [drawn(number, 6, 3, 8, 8).double() for number in (1, 2, 3)]
     apart = torch.cat([model(view) for view in views])
     with seeing(joined, 3):
@@ -103,8 +103,26 @@ def test_each_view_has_statistics_of_its_own():
 )
 def test_norms_that_are_not_known_are_left_alone(norm):
     model = nn.Sequential(nn.Conv2d(3, 4, 1), nn.BatchNorm2d(4), norm)
-    assert not can_be_joined(model)
+    assert not can_be_joined(model, drawn(3, 4, 3, 8, 8))
     assert type(model[1]) is nn.BatchNorm2d
+
+
+class OwnNorm(nn.Module):
+    """A norm that somebody wrote."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (x - x.mean((0, 2, 3), keepdim=True)) / x.std((0, 2, 3), keepdim=True)
+
+
+def test_a_network_whose_images_meet_elsewhere_is_left_alone():
+    model = nn.Sequential(
+        nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Conv2d(4, 4, 3), OwnNorm(), nn.ReLU(),
+        nn.Flatten(), nn.Linear(64, 5),
+    )  # fmt: skip
+    assert not can_be_joined(model, drawn(3, 4, 3, 8, 8))
+    assert type(model[1]) is nn.BatchNorm2d
+    model[4] = nn.Dropout(0.5)
+    assert can_be_joined(model, drawn(3, 4, 3, 8, 8))
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,38 @@ from gamagat.pieces.noise import Noise
 from gamagat.pieces.threat import LINF, ThreatModel
 from helpers import images_like
 
+
+class Running(nn.Module):
+    """A norm that somebody wrote, with statistics of its own."""
+
+    mean: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.full((3,), 0.4))
+        self.net = usual()
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.net(images - self.mean.view(-1, 1, 1))
+
+
+class Aliased(nn.Module):
+    """Adds in place to what it uses again: a traced copy does otherwise, as soon as the gain is not zero."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem, self.conv, self.last = nn.Conv2d(3, 8, 3), nn.Conv2d(8, 8, 3, padding=1), nn.Linear(288, 5)
+        self.gain = nn.Parameter(torch.zeros(1, 8, 1, 1))
+
+    def forward(self, images: Tensor) -> Tensor:
+        skip = self.stem(images)
+        same = skip
+        skip += self.gain * self.conv(skip.tanh())
+        return self.last((torch.relu(skip) + same).flatten(1))
+
+
 NETWORKS = {
+    "own statistics": Running,
     "usual": usual,
     "normalised first": lambda: build_model("wrn:depth=10,width=1"),
     "GAT's block": lambda: build_model("resnet18-gat"),
@@ -31,9 +62,8 @@ NETWORKS = {
 
 
 def shown(name: str, count: int) -> Tensor:
-    side, channels = {"usual": (8, 3), "a view": (8, 3), "grey, with linear layers": (28, 1)}.get(
-        name, (32, 3)
-    )
+    sizes = {"grey, with linear layers": (1, 28), "GAT's block": (3, 32), "normalised first": (3, 32)}
+    channels, side = sizes.get(name, (3, 8))
     return torch.rand(count, channels, side, side, generator=torch.Generator().manual_seed(2))
 
 
@@ -73,7 +103,7 @@ def test_the_network_is_left_as_it_was():
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
 
 
-@pytest.mark.parametrize("model", [Remembering(), weighted(parametrizations.weight_norm)])
+@pytest.mark.parametrize("model", [Remembering(), weighted(parametrizations.weight_norm), Aliased()])
 def test_a_network_that_cannot_be_copied_so_is_attacked_itself(model):
     assert pose(model, images_like(8), compiled=False) is None
 

@@ -21,7 +21,7 @@ from gamagat.engine.evaluate import evaluate
 from gamagat.engine.plan import plan_attacks
 from gamagat.engine.runtime import default_batch_size, full_precision
 from gamagat.engine.training.feed import make_feed
-from gamagat.engine.training.posed import posed_for
+from gamagat.engine.training.posed import means
 from gamagat.engine.training.run import choose_precision
 from gamagat.engine.training.step import WARM, Trainer
 from gamagat.engine.watch import Onlooker
@@ -110,8 +110,7 @@ def _ours(lesson: Lesson, precision: str, record: bool = True) -> Pupil:
         lesson.augment,
         kind,
         record=record,
-        compiled=compiled,
-        posed=posed_for(model, lesson.data, device, kind.attack) if compiled else None,
+        **means(model, lesson.data, device, kind.attack, compiled)._asdict(),
     )
 
     def epoch(number: int, most: int | None) -> None:

@@ -68,6 +68,8 @@ def _settled(model: nn.Module) -> nn.Module:
 class Tracer(fx.Tracer):
     """Sees the layers of a network that was trained here as the layers that they stand for."""
 
+    proxy_buffer_attributes = True  # what a network computes from its buffers is computed anew each time
+
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
         return isinstance(m, EasedConv | ViewNorm) or super().is_leaf_module(m, module_qualified_name)
 

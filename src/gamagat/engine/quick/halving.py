@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, fx, nn
 
 from gamagat.engine.easing import EasedConv, ease, is_plain
@@ -46,9 +47,9 @@ def _rectified(net: fx.GraphModule, relu: fx.Node) -> None:
 
 
 def _joined(net: fx.GraphModule, relu: fx.Node, total: fx.Node, conv: fx.Node, other: fx.Node) -> None:
-    """One node for the convolution, the sum and the ReLU, where the ReLU was: there both terms are known."""
+    """One node for the convolution, the sum and the ReLU, where the sum was: there both terms are known."""
     put(net, str(conv.target), RectifiedConv(_conv(net, conv)))
-    with net.graph.inserting_before(relu):
+    with net.graph.inserting_before(total):
         node = net.graph.call_module(str(conv.target), (*conv.args, other))
     relu.replace_all_uses_with(node)
     for old in (relu, total, conv):
@@ -102,11 +103,18 @@ class RectifiedConv(nn.Module):
         if bias is not None:
             self.bias.copy_(bias)
 
+    def _shape(self, x: Tensor) -> list[int]:
+        """Of what the convolution makes of an image: channels, height, width."""
+        sides = zip(x.shape[2:], self.weight.shape[2:], self.padding, self.stride, strict=True)
+        return [len(self.weight), *((side + 2 * more - kernel) // by + 1 for side, kernel, more, by in sides)]
+
     # `input` as torch has it: some call it by name.
     def forward(self, input: Tensor, other: Tensor | None = None) -> Tensor:
         input, other = input.to(self.weight.dtype), None if other is None else other.to(self.weight.dtype)
         if self.eased is not None:
             input = self.eased.laid_out(input).permute(0, 3, 1, 2)
+        if other is not None and list(other.shape[1:]) != self._shape(input):  # it is added to many positions
+            return torch.relu(F.conv2d(input, self.weight, self.bias, self.stride, self.padding) + other)
         out: Tensor = conv_relu(input, self.weight, self.turned, self.bias, self.stride, self.padding, other)
         return out
 

@@ -88,19 +88,22 @@ def remembered(
     if not isinstance(model, nn.Module):
         return None
     key = (weights, precision, sample.device, tuple(sample.shape[1:]), passes >= WORTH_COMPILING)
-    known, quick = _KNOWN.get(model, (None, None))
-    if known != key or not _holds(quick, model, sample):
+    known, old = _KNOWN.get(model, (None, None))
+    quick = _again(old, model, sample) if known == key and old is not None else None
+    if known != key or (quick is None and old is not None):
         quick = quickened(model, precision, sample, passes, say)
-        _KNOWN[model] = key, quick
+    _KNOWN[model] = key, quick
     return quick
 
 
-def _holds(quick: Quick | None, model: Model, sample: Images) -> bool:
-    """Whether an old stand-in still agrees: a hook or a setting changes a network without its weights."""
-    if quick is None:
-        return True
+def _again(quick: Quick, model: Model, sample: Images) -> Quick | None:
+    """An old stand-in with its error of today; None if it no longer agrees.
+
+    A hook or a setting changes a network without its weights.
+    """
     rung = Rung(quick.words, lambda: quick.model, torch.float16 if quick.half else torch.float32)
-    return steady(model, sample[:2]) and isinstance(_tried(rung, model, sample), Quick)
+    made = _tried(rung, model, sample) if steady(model, sample[:2]) else None
+    return made if isinstance(made, Quick) else None
 
 
 def _rungs(model: nn.Module, precision: str, passes: int) -> list[Rung]:

@@ -58,7 +58,8 @@ def tensors_of(trainer: Trainer) -> dict[str, Tensor]:
 def save(path: Path, tensors: Mapping[str, Tensor], words: Mapping[str, str] | None = None) -> None:
     """Write under a temporary name and rename, so that there is never half of a file."""
     partial = path.with_name(f".{path.name}.{os.getpid()}.part")
-    plain = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
+    # Copies: two names of a network may mean one tensor, two names of a file may not.
+    plain = {name: value.detach().clone().cpu().contiguous() for name, value in tensors.items()}
     try:
         save_file(plain, partial, dict(words or {}))
         partial.chmod(0o644)  # safetensors lets only the owner read

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from copy import deepcopy
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.parametrize import is_parametrized
 
 from gamagat.data.core import Dataset
+from gamagat.defenses.views import can_be_joined
 from gamagat.engine.quick.agreement import doubt
 from gamagat.engine.quick.folding import folded, folded_weights
 from gamagat.engine.quick.halving import FullLinear, RectifiedConv, halved
@@ -41,19 +44,19 @@ class Posed:
     @torch.no_grad()
     def _renew(self) -> None:
         for name, layer in self.net.named_modules():
-            if isinstance(layer, RectifiedConv | nn.Conv2d) and name in self.live:
-                conv = self.live[name]
-                assert isinstance(conv, nn.Conv2d)
+            conv = self.live.get(name)
+            if isinstance(conv, nn.Conv2d) and (isinstance(layer, RectifiedConv) or name in self.norms):
                 _take(layer, *folded_weights(conv, self.norms.get(name)))
-            elif name in self.live:
-                for old, new in _pairs(layer, self.live[name]):
+            elif conv is not None:
+                for old, new in _pairs(layer, conv):
                     old.copy_(new)
 
 
-def _take(layer: RectifiedConv | nn.Conv2d, weight: Tensor, bias: Tensor | None) -> None:
+def _take(layer: nn.Module, weight: Tensor, bias: Tensor | None) -> None:
     if isinstance(layer, RectifiedConv):
         layer.take(weight, bias)
         return
+    assert isinstance(layer, nn.Conv2d)
     layer.weight.copy_(weight)
     if layer.bias is not None and bias is not None:
         layer.bias.copy_(bias)
@@ -70,23 +73,53 @@ def _pairs(layer: nn.Module, live: nn.Module) -> Iterator[tuple[Tensor, Tensor]]
 
 
 def pose(model: nn.Module, sample: Images, compiled: bool = True) -> Posed | None:
-    """A stand-in for the network if one can be made that says the same of the sample."""
+    """A stand-in for the network if one can be made that says the same of the sample.
+
+    It is tried on a copy whose weights have moved since: at the start of a training zeros may hide a fault.
+    """
     if any(is_parametrized(layer) for layer in model.modules()):
         return None  # weights that are computed from others would have to be computed anew
     try:
+        trial = deepcopy(model)
+        with borrowed(trial), warnings.catch_warnings(action="ignore"):
+            made = Posed(trial, compiled=False)  # compiling would take longer than all the rest
+            _shaken(trial)
+            made.renew()
+            if doubt(trial, made, sample, *CLOSE):
+                return None
         with borrowed(model), warnings.catch_warnings(action="ignore"):
-            made = Posed(model, compiled=False)
-            reason = doubt(model, made, sample, *CLOSE)
-            return None if reason else Posed(model, compiled)
+            return Posed(model, compiled)
     except Exception:  # a network that cannot be traced is attacked as it is
         return None
 
 
-def posed_for(
-    model: nn.Module, data: Dataset, device: torch.device, kind: torch.dtype | None
-) -> Posed | None:
-    """A stand-in tried on the first images of the data, if attacks are to compute in half precision."""
-    if kind != torch.float16:
-        return None
+@torch.no_grad()
+def _shaken(model: nn.Module) -> None:
+    """Move all weights and statistics a little, and zeros up to one; what is positive stays so."""
+    dice = torch.Generator().manual_seed(0)
+    for value in (*model.parameters(), *model.buffers()):
+        if value.is_floating_point():
+            share = torch.rand(value.shape, generator=dice).to(value)
+            value.add_(0.1 * share * value if bool(value.any()) else share)
+
+
+class Means(NamedTuple):
+    """How a network is trained faster."""
+
+    compiled: bool
+    joined: bool  # whether the views of a batch go through it together
+    posed: Posed | None
+
+
+def means(
+    model: nn.Module, data: Dataset, device: torch.device, kind: torch.dtype | None, compiled: bool
+) -> Means:
+    """All that a compiled step can have with this network, tried on the first images of the data.
+
+    A stand-in for attacks is had only where they compute in half precision.
+    """
+    if not compiled:
+        return Means(compiled, joined=False, posed=None)
     sample, _ = data.batch(torch.arange(min(SAMPLE, len(data))), device)
-    return pose(model, sample)
+    joined = can_be_joined(model, sample)
+    return Means(compiled, joined, pose(model, sample) if kind == torch.float16 else None)

@@ -20,7 +20,7 @@ from gamagat.engine.runtime import borrowed, choose_device
 from gamagat.engine.training.checkpoint import Story, load_checkpoint
 from gamagat.engine.training.course import LAST, METRICS, SELECTED, Course, Listener, TrainingRequest
 from gamagat.engine.training.feed import divided, make_feed
-from gamagat.engine.training.posed import posed_for
+from gamagat.engine.training.posed import means
 from gamagat.engine.training.probe import Probe, probes
 from gamagat.engine.training.settings import Plan, make_plan
 from gamagat.engine.training.splits import split_data
@@ -199,7 +199,7 @@ def _trainer(
     compiled = _worth_compiling(request, plan, data, device)
     trainer = Trainer(
         model, plan.recipe, plan.settings, threat, feed, size, _augment(plan), precision, group,
-        compiled=compiled, posed=posed_for(model, data, device, precision.attack) if compiled else None,
+        **means(model, data, device, precision.attack, compiled)._asdict(),
     )  # fmt: skip
     if plan.recipe.carries:
         trainer.remember(data.shape)

@@ -15,7 +15,6 @@ from torch import Tensor, nn
 from gamagat.data.core import to_unit
 from gamagat.defenses.core import Precision, Recipe, Stage, Stand, Terms, Tick
 from gamagat.defenses.step import gradients
-from gamagat.defenses.views import can_be_joined
 from gamagat.engine.easing import ease
 from gamagat.engine.ranks import Ranks
 from gamagat.engine.training.feed import Feed, Part
@@ -92,12 +91,13 @@ class Trainer:
         group: Ranks = Ranks(),
         record: bool = True,
         compiled: bool = False,
+        joined: bool = False,
         posed: Stand | None = None,
     ) -> None:
         self.model, self.recipe, self.settings, self.threat = model, recipe, settings, threat
         self.feed, self.size, self.augment = feed, size, augment
         self.precision, self.group, self.posed = precision, group, posed
-        self.compiled, self.joined = compiled, compiled and can_be_joined(model)
+        self.compiled, self.joined = compiled, joined
         self.drawn = torch.compile(self._drawn, dynamic=False) if compiled else self._drawn
         if compiled:
             ease(model)
@@ -198,7 +198,8 @@ class Trainer:
     def _averaged(self) -> None:
         if self.average is None:
             return
-        pairs = zip(self.average.state_dict().values(), self.model.state_dict().values(), strict=True)
+        # Parameters and buffers, not the state by its names: a tensor that has two moves once.
+        pairs = zip(_tensors(self.average), _tensors(self.model), strict=True)
         real = [(old, new) for old, new in pairs if old.is_floating_point()]
         torch._foreach_lerp_([old for old, _ in real], [new for _, new in real], 1 - self.settings.ema)
 
@@ -216,3 +217,7 @@ class Trainer:
             if name not in self.sums:
                 self.sums[name] = torch.zeros((), device=self.device)
             self.sums[name] += value.float()
+
+
+def _tensors(model: nn.Module) -> list[Tensor]:
+    return [*model.parameters(), *model.buffers()]
