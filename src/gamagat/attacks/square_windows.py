@@ -121,10 +121,11 @@ def repainted(x: Images, delta: Images, side: Counts, threat: ThreatModel, noise
     """A window somewhere, each of its channels up or down by eps."""
     numbers = noise.uniform(x.new_empty(len(x), 2 + x.shape[1], dtype=torch.float32))
     inside = window_at(numbers[:, :2], side, x).inside
-    paint = threat.eps * _sign(numbers[:, 2:], x)[:, :, None, None].expand_as(x)
+    # One number for each channel and no more, lest the order in memory of the images be lost.
+    paint = threat.eps * _sign(numbers[:, 2:], x)[:, :, None, None]
     trial = torch.where(inside, threat.project(paint, x), delta)
     # To ask again about the same image would waste a query; in one channel that were every second one.
-    same = (trial == delta).flatten(1).all(1)
+    same = (trial == delta).all((1, 2, 3))
     return torch.where(inside & lift(same, x), threat.project(-paint, x), trial)
 
 
