@@ -28,10 +28,15 @@ def in_lanes(
     enter: Callable[[Labels], Walk],
     step: Callable[[Walk], tuple[Walk, News | None]],
 ) -> Outcome:
-    """Take every image through `step` until it leaves, no more at a time than a `Network` is wide."""
+    """Take every image through `step` until it leaves, no more at a time than a `Network` is wide.
+
+    A few more than that begin together all the same, and pass in two parts until some have left: coming
+    later, they would keep everybody waiting at the end.
+    """
     outcome, waiting = Outcome.untouched(x), torch.arange(len(x), device=x.device)
     width = model.width if isinstance(model, Network) else max(1, len(x))
-    walk, waiting = enter(waiting[:width]), waiting[width:]
+    first = len(x) if len(x) <= width + width // 16 else width
+    walk, waiting = enter(waiting[:first]), waiting[first:]
     while len(walk.place):
         walk, news = step(walk)
         if news is not None:
