@@ -13,6 +13,7 @@ from gamagat.data.core import from_tensors
 from gamagat.defenses.core import DEFENSES, Precision
 from gamagat.engine.training.feed import Part, Resident
 from gamagat.engine.training.posed import Posed, pose
+from gamagat.engine.training.probe import Probe, probes
 from gamagat.engine.training.settings import Settings
 from gamagat.engine.training.step import Trainer
 from gamagat.models.core import build_model
@@ -134,3 +135,15 @@ def test_attacks_in_evaluation_mode_ask_it_and_no_others(recipe, asked):
     stale = deepcopy(posed.net.state_dict())
     posed.renew()  # the step has moved the weights
     assert any(not torch.equal(value, stale[name]) for name, value in posed.net.state_dict().items())
+
+
+def test_a_probe_attacks_it_and_looks_at_the_network_itself():
+    model = usual().train()
+    data = from_tensors(images_like(40), name="noise", labels=torch.arange(40) % 5)
+    probe = Probe(data, ThreatModel(LINF, 0.1), torch.device("cpu"), probes("digits"), torch.float16, 40)
+    posed = Posed(model, compiled=False)
+    moved(model)
+    ours, plain = probe.look(model, posed), probe.look(model)
+    assert ours["clean"] == plain["clean"]
+    assert ours["pgd-10 validation loss"] == pytest.approx(plain["pgd-10 validation loss"], rel=0.02)
+    assert all(abs(ours[name] - plain[name]) <= 5 for name in ("fgsm", "pgd-10", "selection"))  # two images

@@ -104,7 +104,8 @@ class Course:
         network = weights_of(self.trainer)
         if self.trainer.device.type == "cuda":
             torch.cuda.synchronize()
-        row = {"epoch": epoch, "train": told, "val": self.probe.look(network)}
+        posed = self.trainer.posed if network is self.trainer.model else None  # an average has none
+        row = {"epoch": epoch, "train": told, "val": self.probe.look(network, posed)}
         row |= {
             "seconds": perf_counter() - began,
             "images_per_second": len(self.data) * self.plan.settings.replays / trained,

@@ -15,6 +15,7 @@ from torch import nn
 
 from gamagat.data.core import Dataset
 from gamagat.defenses.adversary import Adversary
+from gamagat.defenses.core import Stand
 from gamagat.engine.judge import winners
 from gamagat.engine.runtime import borrowed
 from gamagat.engine.training.step import as_written
@@ -69,11 +70,13 @@ class Probe:
     kind: torch.dtype | None = None  # what the attacks compute in
     batch_size: int = 1000
 
-    def look(self, model: nn.Module) -> dict[str, float]:
+    def look(self, model: nn.Module, posed: Stand | None = None) -> dict[str, float]:
         """Accuracy in percent, clean and under each attack, and the cross-entropy of clean and PGD images.
 
-        The network comes back as it was.
+        Attacks may see a stand-in. The network comes back as it was.
         """
+        if posed is not None:
+            posed.renew()
         right = dict.fromkeys(["clean", *self.attacks], 0)
         losses = dict.fromkeys(["clean", "pgd-10"], 0.0)
         with borrowed(model):
@@ -84,7 +87,7 @@ class Probe:
                 noise = Noise.for_images(self.data.ids[part].to(self.device))
                 with nullcontext() if len(x) == self.batch_size else as_written():
                     views = {
-                        name: attack(self._cast(model), x, y, self.threat, noise)
+                        name: attack(posed or self._cast(model), x, y, self.threat, noise)
                         for name, attack in self.attacks.items()
                     }
                 for name, images in {"clean": x, **views}.items():
