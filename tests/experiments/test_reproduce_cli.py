@@ -77,13 +77,21 @@ def test_networks_only(command, filled):
 
 
 def test_a_page_is_made_of_the_results(command, filled, tmp_path):
-    words = [*WORDS, "--cache", filled, "--results", tmp_path / "results", "--markdown", tmp_path / "a.md"]
+    words = [
+        *WORDS,
+        "--cache",
+        filled,
+        "--results",
+        tmp_path / "results",
+        "--markdown",
+        tmp_path / "results" / "a.md",
+    ]
     assert command(*words)[0] == 0
     again = ["reproduce", "--results", tmp_path / "results", "--markdown", tmp_path / "b.md"]
     code, out, _ = command(*again, "--json")
     assert (code, json.loads(out)) == (0, {"page": str(tmp_path / "b.md")})
     text = (tmp_path / "b.md").read_text()
-    assert text == (tmp_path / "a.md").read_text()
+    assert text == (tmp_path / "results" / "a.md").read_text()
     assert "10 of 10 figures are measured" in text
     assert str(tmp_path) not in text  # nothing about this machine's folders
 

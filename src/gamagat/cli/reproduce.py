@@ -120,7 +120,8 @@ def _check(name: str | None, results: Path | None, markdown: Path | None) -> Non
         )
     if markdown is not None and results is None:
         raise ConfigError("--markdown needs --results DIR, the folder of the figures to write about")
-    if markdown is not None and not markdown.absolute().parent.is_dir():
+    beside = markdown is not None and results is not None and markdown.parent == results  # which will be made
+    if markdown is not None and not beside and not markdown.absolute().parent.is_dir():
         raise ConfigError(
             f"there is no folder {markdown.parent} to write {markdown.name} into; make it first"
         )
