@@ -7,8 +7,7 @@ from typing import NamedTuple
 import torch
 import torch.nn.functional as F
 
-from gamagat.errors import ModelError
-from gamagat.pieces.gradients import logits_of
+from gamagat.pieces.gradients import answer
 from gamagat.pieces.losses import take
 from gamagat.pieces.threat import Norm, ThreatModel
 from gamagat.pieces.trees import lift
@@ -73,13 +72,7 @@ def nearest_boundary(
 ) -> tuple[Plane, int]:
     """The linearised boundary with the target, or else with the nearest class, and the backward passes."""
     images = images.detach().requires_grad_()
-    with torch.enable_grad():
-        logits = logits_of(model, images)
-    if not logits.requires_grad:
-        raise ModelError(
-            "the network cuts the gradient between its input and its logits (no_grad, detach or numpy "
-            "inside); only attacks without gradients can judge it"
-        )
+    logits = answer(model, images)
     rivals = _others(logits, y) if target is None else [target]
     # Where no class has a gradient there is no plane: a zero normal, which nothing moves along.
     nearest = Plane(torch.zeros_like(images), images.detach(), images.new_zeros(len(images)))
