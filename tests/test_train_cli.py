@@ -33,7 +33,7 @@ def folder(tmp_path_factory):
 def test_the_table_shows_the_selected_and_the_last_epoch(command, tmp_path, monkeypatch):
     accuracies = iter([30.0, 20.0])
 
-    def look(self, model):
+    def look(self, model, posed=None):
         return dict.fromkeys(("clean", "fgsm", "pgd-10", "selection"), next(accuracies))
 
     monkeypatch.setattr(course.Probe, "look", look)
@@ -215,7 +215,7 @@ def test_a_long_training_without_a_gpu_is_said_to_be_long(command, tmp_path, mon
 
 
 def test_a_collapse_is_a_note(command, tmp_path, monkeypatch):
-    def look(self, model):
+    def look(self, model, posed=None):
         return {"clean": 90.0, "fgsm": 80.0, "pgd-10": 1.0, "selection": 1.0}
 
     monkeypatch.setattr(course.Probe, "look", look)

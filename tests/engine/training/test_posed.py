@@ -11,8 +11,10 @@ from torch.nn.utils import parametrizations
 
 from gamagat.data.core import from_tensors
 from gamagat.defenses.core import DEFENSES, Precision
+from gamagat.defenses.views import can_be_joined
+from gamagat.engine.easing import ease
 from gamagat.engine.training.feed import Part, Resident
-from gamagat.engine.training.posed import Posed, pose
+from gamagat.engine.training.posed import Posed, given_back, pose
 from gamagat.engine.training.probe import Probe, probes
 from gamagat.engine.training.settings import Settings
 from gamagat.engine.training.step import Trainer
@@ -147,3 +149,13 @@ def test_a_probe_attacks_it_and_looks_at_the_network_itself():
     assert ours["clean"] == plain["clean"]
     assert ours["pgd-10 validation loss"] == pytest.approx(plain["pgd-10 validation loss"], rel=0.02)
     assert all(abs(ours[name] - plain[name]) <= 5 for name in ("fgsm", "pgd-10", "selection"))  # two images
+
+
+def test_a_network_is_given_back_as_it_was():
+    model = usual()
+    kinds = [type(layer) for layer in model.modules()]
+    ease(model)
+    assert can_be_joined(model, images_like(4))
+    assert [type(layer) for layer in model.modules()] != kinds
+    given_back(model)
+    assert [type(layer) for layer in model.modules()] == kinds

@@ -178,7 +178,7 @@ def test_every_epoch_leaves_one_row(data, tmp_path):
 def test_the_kept_weights_are_those_of_the_best_epoch(data, tmp_path, monkeypatch):
     seen, accuracies = [], iter([10.0, 30.0, 30.0, 20.0])
 
-    def look(self, model):
+    def look(self, model, posed=None):
         seen.append(deepcopy(model.state_dict()))
         value = next(accuracies)
         return {"clean": 50.0, "fgsm": value, "pgd-10": value, "selection": value}

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from torch.nn.utils.parametrize import is_parametrized
 
 from gamagat.data.core import Dataset
-from gamagat.defenses.views import can_be_joined
+from gamagat.defenses.views import ViewNorm, can_be_joined
+from gamagat.engine.easing import EasedConv
 from gamagat.engine.quick.agreement import doubt
 from gamagat.engine.quick.folding import folded, folded_weights
 from gamagat.engine.quick.halving import FullLinear, RectifiedConv, halved
@@ -101,6 +102,14 @@ def _shaken(model: nn.Module) -> None:
         if value.is_floating_point():
             share = torch.rand(value.shape, generator=dice).to(value)
             value.add_(0.1 * share * value if bool(value.any()) else share)
+
+
+def given_back(model: nn.Module) -> None:
+    """Its layers as they were before it was trained: who brought the network along has a use for it yet."""
+    for layer in model.modules():
+        for changed, usual in ((EasedConv, nn.Conv2d), (ViewNorm, nn.BatchNorm2d)):
+            if isinstance(layer, changed):
+                layer.__class__ = usual  # type: ignore[assignment]
 
 
 class Means(NamedTuple):

@@ -20,7 +20,7 @@ from gamagat.engine.runtime import borrowed, choose_device
 from gamagat.engine.training.checkpoint import Story, load_checkpoint
 from gamagat.engine.training.course import LAST, METRICS, SELECTED, Course, Listener, TrainingRequest
 from gamagat.engine.training.feed import divided, make_feed
-from gamagat.engine.training.posed import means
+from gamagat.engine.training.posed import given_back, means
 from gamagat.engine.training.probe import Probe, probes
 from gamagat.engine.training.settings import Plan, make_plan
 from gamagat.engine.training.splits import split_data
@@ -79,7 +79,10 @@ def train(request: TrainingRequest, listener: Listener = Listener()) -> Trained:
             )
         board = tensorboard(folder) if request.tensorboard and group.first else None
         course = Course(request, plan, trainer, train_data, probe, folder, group, listener, story, board)
-        course.run()
+        try:
+            course.run()
+        finally:
+            given_back(trainer.model)
     seconds = sum(row["seconds"] for row in course.story.rows)
     return Trained(folder, plan, course.story, threat, request, seconds)
 
