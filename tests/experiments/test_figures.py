@@ -1,13 +1,11 @@
 """Figures: what every registered one promises, and a toy one from its networks to its files."""
 
 import json
-import sys
 
 import pytest
 
 from experiments.toy import GAT, NORMAL, QUICK, shop_at
 from experiments.toy_figure import toy_figure
-from gamagat import cli
 from gamagat.engine.plan import plan_attacks
 from gamagat.engine.training.settings import make_plan
 from gamagat.errors import ConfigError, RunError
@@ -202,22 +200,12 @@ def test_networks_of_the_users_and_settings_of_attacks():
 
 
 @pytest.fixture
-def command(monkeypatch, capsys):
-    """Run the command with the toy figure registered: exit code, standard output, standard error."""
+def command(monkeypatch, command):
+    """Run the command with the toy figure registered."""
     FIGURES.names()
     monkeypatch.setattr(FIGURES, "_entries", dict(FIGURES._entries))
     FIGURES.register("figure-toy")(toy_figure_for_the_command)
-
-    def call(*words: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["gamagat", *map(str, words)])
-        try:
-            cli.main()
-            code = 0
-        except SystemExit as stop:
-            code = stop.code or 0
-        return code, *capsys.readouterr()
-
-    return call
+    return command
 
 
 def toy_figure_for_the_command() -> Figure:

@@ -4,6 +4,7 @@ import json
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from shutil import copytree
 
 import numpy as np
 import pytest
@@ -51,6 +52,25 @@ def test_every_place_is_filled_with_what_the_network_does(filled, no_training):
     assert clean.ours == pytest.approx(100 * right / 40)
     assert (clean.n, clean.paper) == (40, 99.37)
     assert clean.interval[0] < clean.ours < clean.interval[1] or clean.ours in (0.0, 100.0)
+
+
+def test_all_columns_of_a_row_are_measured_on_one_network_that_was_loaded_once(filled, monkeypatch, tmp_path):
+    seen: dict[str, list[torch.nn.Module]] = {}
+    measured = workshop.Prepared.run
+
+    def watched(prepared, onlooker):
+        seen.setdefault(str(prepared.request.weights), []).append(prepared.model)
+        return measured(prepared, onlooker)
+
+    monkeypatch.setattr(workshop.Prepared, "run", watched)
+    copytree(filled, tmp_path / "cache")
+    shop = shop_at(tmp_path / "cache")
+    shop.cache.seed = 5  # nothing is measured yet
+    run(toy_table(), shop)
+    assert len(seen) == 2
+    assert all(
+        len(models) > 1 and {id(model) for model in models} == {id(models[0])} for models in seen.values()
+    )
 
 
 def test_an_attack_is_the_one_that_evaluate_makes_of_the_folder(filled):

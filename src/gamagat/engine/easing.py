@@ -6,6 +6,8 @@ three colours leaves tensor cores idle; as a product with the 27 numbers of each
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -14,16 +16,16 @@ WINDOW = 32  # numbers in a window up to which it is worth being laid out
 LANES = 8  # channels come in multiples of this
 
 
-class EasedConv(nn.Conv2d):
+class EasedConv(nn.Conv2d, ABC):
     """A convolution that is computed as a product of a matrix with each pixel; it keeps its parameters."""
 
+    @abstractmethod
     def laid_out(self, x: Tensor) -> Tensor:
         """What the matrix is multiplied with: images with their channels last."""
-        raise NotImplementedError
 
+    @abstractmethod
     def matrix(self, weight: Tensor) -> Tensor:
         """The weights as one row for each channel that comes out."""
-        raise NotImplementedError
 
     def forward(self, input: Tensor) -> Tensor:
         if input.ndim != 4:  # a single image

@@ -21,6 +21,7 @@ from gamagat.engine.checks import check_batch_size, check_door
 from gamagat.engine.ledger import CLEAN, Ledger
 from gamagat.engine.manifest import Manifest, circumstances, data_hash, weights_hash, write_json
 from gamagat.engine.plan import PlannedAttack
+from gamagat.engine.quick.agreement import SAMPLE
 from gamagat.engine.quick.network import Quick, check_precision, remembered
 from gamagat.engine.ranks import Ranks, ranks
 from gamagat.engine.results import Evaluation, summarize
@@ -32,7 +33,6 @@ from gamagat.errors import ConfigError, RunError
 from gamagat.pieces.threat import ThreatModel
 from gamagat.pieces.types import Model
 
-SAMPLE = 32  # images that a stand-in for the network is tried on
 INTERRUPTED, TIME_OVER = "it was interrupted", "the time that was given is over"
 
 

@@ -1,31 +1,18 @@
 """gamagat plot as people and machines use it."""
 
 import json
-import sys
 import xml.etree.ElementTree as ET
 
 import pytest
-
-from gamagat import cli
 
 MODEL = ["digits-cnn", "--n", "10", "--device", "cpu"]
 
 
 @pytest.fixture
-def command(monkeypatch, capsys, tmp_path):
-    """Run the command in a folder of its own: exit code, standard output, standard error."""
+def command(monkeypatch, command, tmp_path):
+    """Run the command in a folder of its own."""
     monkeypatch.chdir(tmp_path)
-
-    def run(*words) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["gamagat", *map(str, words)])
-        try:
-            cli.main()
-            code = 0
-        except SystemExit as stop:
-            code = stop.code or 0
-        return code, *capsys.readouterr()
-
-    return run
+    return command
 
 
 @pytest.fixture

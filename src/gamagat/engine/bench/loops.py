@@ -16,8 +16,8 @@ from gamagat.engine.bench import published
 from gamagat.engine.bench.peers import Peer
 from gamagat.engine.bench.rows import OURS, PEER, PUBLISHED
 from gamagat.engine.bench.scene import Scene
-from gamagat.engine.evaluate import SAMPLE
 from gamagat.engine.plan import PlannedAttack, plan_attacks
+from gamagat.engine.quick.agreement import SAMPLE
 from gamagat.engine.quick.network import check_precision, quickened
 from gamagat.pieces.noise import Noise
 from gamagat.pieces.types import Images, Labels, Model

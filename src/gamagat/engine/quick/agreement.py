@@ -13,6 +13,8 @@ from gamagat.engine.runtime import full_precision
 from gamagat.pieces.gradients import logits_of
 from gamagat.pieces.types import Images, Model, Scores
 
+SAMPLE = 32  # images that a stand-in is tried on
+CLOSE = {torch.float32: (1e-3, 0.999), torch.float16: (5e-2, 0.95)}  # error of logits, likeness of gradients
 LOOKS = 6  # at a network, to see whether it answers by chance
 
 

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import nn
 
-from gamagat.engine.quick.agreement import doubt, error_of, steady
+from gamagat.engine.quick.agreement import CLOSE, doubt, error_of, steady
 from gamagat.engine.quick.folding import folded
 from gamagat.engine.quick.half import HalfNetwork, tuned
 from gamagat.engine.quick.halving import halved
@@ -21,7 +21,6 @@ from gamagat.errors import ConfigError
 from gamagat.pieces.types import Images, Model
 
 PRECISIONS = ("auto", "fp32", "tf32", "fp16")
-CLOSE = {torch.float32: (1e-3, 0.999), torch.float16: (5e-2, 0.95)}  # error of logits, likeness of gradients
 WORTH_COMPILING = 300_000  # images through the network and back from which on compiling has paid
 
 Say = Callable[[str], None]

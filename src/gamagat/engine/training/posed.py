@@ -14,14 +14,11 @@ from torch.nn.utils.parametrize import is_parametrized
 from gamagat.data.core import Dataset
 from gamagat.defenses.views import ViewNorm, can_be_joined
 from gamagat.engine.easing import EasedConv
-from gamagat.engine.quick.agreement import doubt
+from gamagat.engine.quick.agreement import CLOSE, SAMPLE, doubt
 from gamagat.engine.quick.folding import folded, folded_weights
 from gamagat.engine.quick.halving import FullLinear, RectifiedConv, halved
 from gamagat.engine.runtime import borrowed
 from gamagat.pieces.types import Images, Scores
-
-SAMPLE = 32  # images that a stand-in is tried on
-CLOSE = (5e-2, 0.95)  # error of logits, likeness of gradients
 
 
 class Posed:
@@ -86,7 +83,7 @@ def pose(model: nn.Module, sample: Images, compiled: bool = True) -> Posed | Non
             made = Posed(trial, compiled=False)  # compiling would take longer than all the rest
             _shaken(trial)
             made.renew()
-            if doubt(trial, made, sample, *CLOSE):
+            if doubt(trial, made, sample, *CLOSE[torch.float16]):
                 return None
         with borrowed(model), warnings.catch_warnings(action="ignore"):
             return Posed(model, compiled)
