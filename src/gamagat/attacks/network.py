@@ -80,7 +80,8 @@ class Network:
 
     def _filled(self, images: Images) -> Images:
         missing = full(len(images), self.width) - len(images) if self.padded else 0
-        return images if missing <= 0 else torch.cat([images, images[-1:].expand(missing, -1, -1, -1)])
+        # Images again, never more than there are: an expanded one would lose the layout in memory.
+        return images if missing <= 0 else torch.cat([images, images[:missing].detach()])
 
 
 def full(count: int, width: int) -> int:

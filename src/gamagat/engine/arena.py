@@ -81,7 +81,7 @@ def attacked(arena: Arena, part: Tensor, attack: Attack | None, watch: Watch) ->
     verdicts = [Verdict(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
     if attack is None:
         return verdicts, {}
-    images = encode_all(outcome.images[fooled].cpu().numpy())
+    images = encode_all(outcome.images[fooled].contiguous().cpu().numpy())
     return verdicts, dict(zip(ids[fooled.cpu()].tolist(), images, strict=True))
 
 

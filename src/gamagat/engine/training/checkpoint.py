@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -55,13 +56,16 @@ def tensors_of(trainer: Trainer) -> dict[str, Tensor]:
     return found | {f"memory.{name}": value for name, value in trainer.memory.items()}
 
 
-def save(path: Path, tensors: Mapping[str, Tensor], words: Mapping[str, str] | None = None) -> None:
+def on_host(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Copies in the host's memory: training goes on, and two names in a file may not mean one tensor."""
+    return {name: value.detach().clone().cpu().contiguous() for name, value in tensors.items()}
+
+
+def save(path: Path, copies: dict[str, Tensor], words: Mapping[str, str] | None = None) -> None:
     """Write under a temporary name and rename, so that there is never half of a file."""
     partial = path.with_name(f".{path.name}.{os.getpid()}.part")
-    # Copies: two names of a network may mean one tensor, two names of a file may not.
-    plain = {name: value.detach().clone().cpu().contiguous() for name, value in tensors.items()}
     try:
-        save_file(plain, partial, dict(words or {}))
+        save_file(copies, partial, dict(words or {}))
         partial.chmod(0o644)  # safetensors lets only the owner read
         partial.replace(path)
     except (OSError, SafetensorError) as error:
@@ -69,10 +73,10 @@ def save(path: Path, tensors: Mapping[str, Tensor], words: Mapping[str, str] | N
         raise RunError(f"cannot write {path}: {error}; free some space or give another --out") from None
 
 
-def save_checkpoint(folder: Path, trainer: Trainer, story: Story, name: str = NAME) -> None:
+def save_checkpoint(folder: Path, copies: dict[str, Tensor], story: Story, name: str = NAME) -> None:
     """All of the trainer and the story so far."""
     words = {"rows": story.rows, "attempt": story.attempt, "ended": story.ended, "sound": story.sound}
-    save(folder / name, tensors_of(trainer), {"story": json.dumps(words)})
+    save(folder / name, copies, {"story": json.dumps(words)})
 
 
 def keep_sound(folder: Path) -> None:
@@ -104,6 +108,35 @@ def load_checkpoint(folder: Path, trainer: Trainer, name: str = NAME) -> Story |
             return Story(**json.loads(file.metadata()["story"]))
     except (OSError, SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as error:
         raise CheckpointError(f"cannot read {path}: {error}; remove it to begin again") from None
+
+
+class Scribe:
+    """Writes while training goes on, one thing after another; leaving it waits for the last one.
+
+    What goes wrong is raised where it is next spoken to.
+    """
+
+    def __init__(self) -> None:
+        self.pool, self.task = ThreadPoolExecutor(1), Future[None]()
+        self.task.set_result(None)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            self.wait()
+        finally:
+            self.pool.shutdown()
+
+    def write(self, task: Callable[[], None]) -> None:
+        """Begin with this as soon as what was begun is done."""
+        self.wait()
+        self.task = self.pool.submit(task)
+
+    def wait(self) -> None:
+        """Until all is written."""
+        self.task.result()
 
 
 def weights_of(trainer: Trainer) -> nn.Module:

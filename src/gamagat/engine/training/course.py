@@ -6,23 +6,27 @@ import json
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
+from torch import Tensor
 
 from gamagat.data.core import Dataset
 from gamagat.engine.ranks import Ranks
 from gamagat.engine.training.checkpoint import (
     SOUND,
+    Scribe,
     Story,
     keep_sound,
     load_checkpoint,
+    on_host,
     save,
     save_checkpoint,
+    tensors_of,
     weights_of,
 )
 from gamagat.engine.training.feed import divided, my_order, shuffled
@@ -83,13 +87,15 @@ class Course:
     story: Story
     board: Callable[[dict[str, Any]], None] | None = None
     began: float = 0.0  # when the first batches were through
+    scribe: Scribe = field(default_factory=Scribe)
 
     def run(self) -> None:
         """From the first epoch that is not done to the last, or to where the watchdog ends it."""
-        while len(self.story.rows) < self.plan.settings.epochs and self.story.ended is None:
-            self._epoch(len(self.story.rows))
+        with self.scribe:
+            while len(self.story.rows) < self.plan.settings.epochs and self.story.ended is None:
+                self._epoch(len(self.story.rows))
         if self.group.first:
-            save(self.folder / LAST, weights_of(self.trainer).state_dict())
+            save(self.folder / LAST, on_host(weights_of(self.trainer).state_dict()))
             _write_metrics(self.folder, self.story)  # a kill may have come between it and the checkpoint
         self.group.wait()
 
@@ -162,19 +168,31 @@ class Course:
         story.rows.append(row)
         if not row["collapsed"]:
             story.sound = epoch
+        chosen = None
         if self.group.first and story.best(self.plan.recipe.selected_by) == epoch:
-            save(self.folder / SELECTED, weights_of(self.trainer).state_dict())
+            chosen = on_host(weights_of(self.trainer).state_dict())
         self.listener.epoch(row, self.plan.settings)
         if self.board is not None:
             self.board(row)
         if row["collapsed"]:
             self._collapsed(row)
         if self.group.first:
-            save_checkpoint(self.folder, self.trainer, self.story)
-            if not row["collapsed"]:
-                keep_sound(self.folder)
-            _write_metrics(self.folder, self.story)
+            self._keep(chosen, sound=not row["collapsed"])
         self.group.wait()
+
+    def _keep(self, chosen: dict[str, Tensor] | None, sound: bool) -> None:
+        """Write down all as it is now, in the time of the next epoch."""
+        copies, story = on_host(tensors_of(self.trainer)), replace(self.story, rows=[*self.story.rows])
+
+        def write() -> None:
+            if chosen is not None:
+                save(self.folder / SELECTED, chosen)
+            save_checkpoint(self.folder, copies, story)
+            if sound:
+                keep_sound(self.folder)
+            _write_metrics(self.folder, story)
+
+        self.scribe.write(write)
 
     def _collapsed(self, row: dict[str, Any]) -> None:
         story, val = self.story, row["val"]
@@ -186,6 +204,8 @@ class Course:
             self.listener.say(f"{words}; training goes on, the selected epoch is kept")
             return
         attempt = story.attempt
+        self.scribe.wait()
+        self.group.wait()  # the others read what the first process writes
         sound = load_checkpoint(self.folder, self.trainer, SOUND)
         if self.request.on_collapse == OnCollapse.STOP or sound is None or attempt >= MOST_ATTEMPTS:
             kept = "no epoch was sound" if sound is None else f"the weights of epoch {sound.sound} are kept"
