@@ -50,11 +50,15 @@ def kill_and_resume(folder: Path, after: float, reference: Path) -> bool:
     return caught
 
 
+def timed(folder: Path) -> float:
+    began = time.perf_counter()
+    spawn(small_run, folder).join()
+    return time.perf_counter() - began
+
+
 def killings(count: int, reference: Path, folder: Path) -> int:
     spawn(small_run, folder / "warm").join()  # starts the server that the others are forked from
-    began = time.perf_counter()
-    spawn(small_run, folder / "timed").join()
-    whole = time.perf_counter() - began
+    whole = min(timed(folder / f"timed-{number}") for number in range(3))  # the machine may be busy elsewhere
     moments = random.Random(count)
     return sum(
         kill_and_resume(folder / f"run-{number}", moments.uniform(0.02, whole), reference)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,7 +14,7 @@ from gamagat.attacks.core import Attack
 from gamagat.attacks.network import Network, lead
 from gamagat.attacks.outcome import Outcome
 from gamagat.data.core import Dataset
-from gamagat.engine.codec import encode_all
+from gamagat.engine.codec import Pixels, encode_all
 from gamagat.engine.judge import Verdict as Judged
 from gamagat.engine.judge import judge, predict
 from gamagat.engine.ledger import Verdict
@@ -28,7 +29,26 @@ SLACK = 4.0  # how many times the error of a stand-in a wrong class must lead by
 PATIENCE = 4  # steps on a GPU between two looks at which images have fallen
 
 Look = Callable[[Model, Images], Labels]
-Chunk = tuple[list[Verdict], dict[int, bytes]]  # verdicts, and the images of those that were fooled
+
+
+class Chunk(NamedTuple):
+    """What the judge saw of a chunk of images; putting it on paper is for whoever has the time."""
+
+    columns: tuple[Tensor, ...]  # of verdicts, with one number for each image
+    images: Pixels  # of those that were fooled
+
+    @property
+    def fooled(self) -> Tensor:
+        return self.columns[1]
+
+    def verdicts(self) -> list[Verdict]:
+        """One for each image."""
+        return [Verdict(*row) for row in zip(*(column.tolist() for column in self.columns), strict=True)]
+
+    def encoded(self) -> dict[int, bytes]:
+        """The images that were fooled, by their ids, as they are stored."""
+        ids = self.columns[0][self.fooled.bool()].tolist() if len(self.images) else []
+        return dict(zip(ids, encode_all(self.images), strict=True))
 
 
 @dataclass(slots=True)
@@ -78,11 +98,8 @@ def attacked(arena: Arena, part: Tensor, attack: Attack | None, watch: Watch) ->
         noise = Noise.for_images(ids.to(arena.device), arena.seed)
         outcome, (fooled, prediction, distance) = _judged(arena, attack, watch, x, y, noise)
     columns = (ids, fooled.int(), prediction, distance, outcome.step, outcome.forwards, outcome.backwards)
-    verdicts = [Verdict(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
-    if attack is None:
-        return verdicts, {}
-    images = encode_all(outcome.images[fooled].contiguous().cpu().numpy())
-    return verdicts, dict(zip(ids[fooled.cpu()].tolist(), images, strict=True))
+    chosen = outcome.images[:0] if attack is None else outcome.images[fooled]
+    return Chunk(tuple(column.cpu() for column in columns), chosen.contiguous().cpu().numpy())
 
 
 def _judged(

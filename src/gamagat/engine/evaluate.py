@@ -27,8 +27,9 @@ from gamagat.engine.ranks import Ranks, ranks
 from gamagat.engine.results import Evaluation, summarize
 from gamagat.engine.run import RESULT, read_run
 from gamagat.engine.runtime import borrowed, fitted, products_in
+from gamagat.engine.scribe import Scribe
 from gamagat.engine.watch import Onlooker
-from gamagat.engine.work import Work
+from gamagat.engine.work import Book, Work
 from gamagat.errors import ConfigError, RunError
 from gamagat.pieces.threat import ThreatModel
 from gamagat.pieces.types import Model
@@ -142,9 +143,14 @@ def _manifest(
 
 
 def _chunk_size(arena: Arena, group: Ranks) -> int:
-    """Enough images to keep the width filled as they fall, and enough chunks for all processes."""
-    many = arena.width * (4 if arena.device.type == "cuda" else 2)
-    return max(1, min(many, -(-len(arena.data) // (4 * group.count)) if group.count > 1 else many))
+    """Enough images to keep the width filled as they fall, and enough chunks for all processes.
+
+    A single process takes two at least, if each still fills half the width: one is written down while the
+    next is attacked.
+    """
+    count, many = len(arena.data), arena.width * (4 if arena.device.type == "cuda" else 2)
+    least = 4 * group.count if group.count > 1 else 2 if count >= arena.width else 1
+    return max(1, min(many, -(-count // least)))
 
 
 def _agreed(folder: Path, group: Ranks, manifest: Manifest) -> Manifest:
@@ -179,8 +185,10 @@ def _carry_out(
         )  # what an earlier stop said will not be true of more verdicts
     group.wait()  # all have read before anyone writes
     try:
-        with Ledger(folder / f"ledger-{group.rank}.sqlite", True, manifest.fingerprint()) as ledger:
-            work.entry(ledger, CLEAN, None, [])
+        path, salt = folder / f"ledger-{group.rank}.sqlite", manifest.fingerprint()
+        with Ledger(path, True, salt) as ledger, Scribe() as scribe:
+            book = Book(ledger, scribe)
+            work.entry(book, CLEAN, None, [])
             if work.left([name for attack in plan for name, _ in attack.runs]):
                 arena.quick = _stand_in(arena, plan, precision, manifest.weights_sha256)
                 if group.first:
@@ -189,7 +197,7 @@ def _carry_out(
             for attack in plan:
                 before: list[str] = []
                 for name, run in attack.runs:
-                    work.entry(ledger, name, run, before)
+                    work.entry(book, name, run, before)
                     before.append(name)
     except KeyboardInterrupt:
         return INTERRUPTED

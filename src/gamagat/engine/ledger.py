@@ -103,7 +103,10 @@ class Ledger:
             # A killed process leaves a journal; whoever opens the file next and may write undoes its half.
             mode = "rw" if os.access(path, os.W_OK) and os.access(path.parent, os.W_OK) else "ro"
             where = f"{path.absolute().as_uri()}?mode={mode}"
-            self._base = sqlite3.connect(where, uri=True, timeout=1.0, isolation_level=None)
+            # One thread opens it and another may write, but never two at a time.
+            self._base = sqlite3.connect(
+                where, uri=True, timeout=1.0, isolation_level=None, check_same_thread=False
+            )
             if writable:
                 self._base.execute("PRAGMA locking_mode = EXCLUSIVE")
                 self._base.execute("BEGIN EXCLUSIVE")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from dataclasses import dataclass
 from time import perf_counter
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -19,8 +20,25 @@ from gamagat.engine.ledger import CLEAN, Ledger
 from gamagat.engine.manifest import Manifest
 from gamagat.engine.ranks import Ranks
 from gamagat.engine.run import NOT_RUN, Run
+from gamagat.engine.scribe import Scribe
 from gamagat.engine.watch import Watch
 from gamagat.errors import ModelError
+
+
+class Book(NamedTuple):
+    """The ledger and who writes into it while the next images are attacked."""
+
+    ledger: Ledger
+    scribe: Scribe
+
+    def record(self, name: str, number: int, chunk: Chunk | None, seconds: float) -> None:
+        """Write down a finished chunk; None if no image of it was left."""
+
+        def write() -> None:
+            verdicts, images = ([], {}) if chunk is None else (chunk.verdicts(), chunk.encoded())
+            self.ledger.record(name, number, verdicts, images, seconds)
+
+        self.scribe.write(write)
 
 
 @dataclass(slots=True)
@@ -52,7 +70,7 @@ class Work:
         """Whether one of these runs is not through with this process's chunks."""
         return any((name, number) not in self.finished for name in names for number, _ in self.chunks)
 
-    def entry(self, ledger: Ledger, name: str, attack: Attack | None, before: list[str]) -> None:
+    def entry(self, book: Book, name: str, attack: Attack | None, before: list[str]) -> None:
         """One run of one attack over the images that the runs before it left standing; None: no attack."""
         todo = [(number, self._standing(part, before, attack)) for number, part in self.chunks]
         most = 1 if attack is None else passes(attack)
@@ -60,9 +78,10 @@ class Work:
         for number, part in todo:
             if (name, number) not in self.finished:
                 began = perf_counter()
-                verdicts, images = self._chunk(watch, part, attack)
-                ledger.record(name, number, verdicts, images, perf_counter() - began)
-                self.fooled[name][part.numpy()] = [verdict.fooled for verdict in verdicts]
+                chunk = self._chunk(watch, part, attack) if len(part) else None
+                book.record(name, number, chunk, perf_counter() - began)
+                if chunk is not None:
+                    self.fooled[name][part.numpy()] = chunk.fooled.numpy()
             watch.end(len(part))
 
     def _standing(self, part: Tensor, before: list[str], attack: Attack | None) -> Tensor:
@@ -75,8 +94,6 @@ class Work:
 
     def _chunk(self, watch: Watch, part: Tensor, attack: Attack | None) -> Chunk:
         """The verdicts on these images; where memory does not suffice, again at half the width."""
-        if len(part) == 0:
-            return [], {}
         while True:
             watch.begin(len(part))
             try:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -108,35 +107,6 @@ def load_checkpoint(folder: Path, trainer: Trainer, name: str = NAME) -> Story |
             return Story(**json.loads(file.metadata()["story"]))
     except (OSError, SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as error:
         raise CheckpointError(f"cannot read {path}: {error}; remove it to begin again") from None
-
-
-class Scribe:
-    """Writes while training goes on, one thing after another; leaving it waits for the last one.
-
-    What goes wrong is raised where it is next spoken to.
-    """
-
-    def __init__(self) -> None:
-        self.pool, self.task = ThreadPoolExecutor(1), Future[None]()
-        self.task.set_result(None)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        try:
-            self.wait()
-        finally:
-            self.pool.shutdown()
-
-    def write(self, task: Callable[[], None]) -> None:
-        """Begin with this as soon as what was begun is done."""
-        self.wait()
-        self.task = self.pool.submit(task)
-
-    def wait(self) -> None:
-        """Until all is written."""
-        self.task.result()
 
 
 def weights_of(trainer: Trainer) -> nn.Module:

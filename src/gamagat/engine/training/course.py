@@ -17,9 +17,9 @@ from torch import Tensor
 
 from gamagat.data.core import Dataset
 from gamagat.engine.ranks import Ranks
+from gamagat.engine.scribe import Scribe
 from gamagat.engine.training.checkpoint import (
     SOUND,
-    Scribe,
     Story,
     keep_sound,
     load_checkpoint,
