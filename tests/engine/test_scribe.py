@@ -39,7 +39,12 @@ def test_what_goes_wrong_is_raised_where_it_is_next_spoken_to(again):
 
 def test_an_interruption_waits_for_what_was_begun():
     written = []
-    with pytest.raises(KeyboardInterrupt), Scribe() as scribe:
-        scribe.write(lambda: written.append(1))
-        raise KeyboardInterrupt
+
+    def work() -> None:
+        with Scribe() as scribe:
+            scribe.write(lambda: written.append(1))
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
     assert written == [1]
