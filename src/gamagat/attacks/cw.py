@@ -13,12 +13,12 @@ import torch
 
 from gamagat.attacks.core import ATTACKS, HUGE, L2_ONLY, MINIMUM_NORM, TINY, Attack, check_options
 from gamagat.attacks.lanes import News, in_lanes
-from gamagat.attacks.nearest import Nearest, fools, halfway
-from gamagat.attacks.network import Network
+from gamagat.attacks.nearest import Nearest, fools, halfway, unclear
+from gamagat.attacks.network import lead
 from gamagat.attacks.outcome import Outcome
 from gamagat.errors import ConfigError
 from gamagat.pieces.gradients import Objective, Reading, backprop
-from gamagat.pieces.losses import View, logit_margin, take, without
+from gamagat.pieces.losses import View, logit_margin
 from gamagat.pieces.noise import Noise
 from gamagat.pieces.rules import Moments
 from gamagat.pieces.schedules import Timetable
@@ -186,15 +186,16 @@ class HingeAttack:
         return self.renewed(walk, loss)
 
     def seen(self, model: Model, walk: Walk, image: Images, logits: Scores, threat: ThreatModel) -> Walk:
-        """Remember what fools; the judge is asked where that would change anything."""
-        lead = without(logits, walk.y).amax(1) - take(logits, walk.y)
-        nearer = threat.distance(image, walk.x) < walk.nearest.size
-        fooled = (logits.argmax(1) != walk.y) & (lead >= self.kappa) & (nearer | ~walk.search.found)
-        if isinstance(model, Network) and bool(fooled.any()):
-            walk = walk._replace(looks=walk.looks + fooled)
-            fooled = fooled.masked_scatter(fooled, fools(model, image[fooled], walk.y[fooled]))
+        """Remember what fools; the judge is asked where that would change anything and is not clear."""
+        ahead, size = lead(logits, walk.y), threat.distance(image, walk.x)
+        matters = (size < walk.nearest.size) | ~walk.search.found
+        fooled = (logits.argmax(1) != walk.y) & (ahead >= self.kappa) & matters
+        asked = fooled & unclear(model, ahead)
+        if bool(asked.any()):
+            walk = walk._replace(looks=walk.looks + asked)
+            fooled = fooled.masked_scatter(asked, fools(model, image[asked], walk.y[asked]))
         return walk._replace(
-            nearest=walk.nearest.seen(image, fooled, walk.x, walk.step, threat),
+            nearest=walk.nearest.seen(image, size, fooled, walk.step, threat),
             search=walk.search._replace(found=walk.search.found | fooled),
         )
 

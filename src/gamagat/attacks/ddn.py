@@ -129,9 +129,9 @@ class DecoupledAttack:
         norm = torch.minimum(walk.norm * change, furthest)
         point = (walk.x + lift(norm, turned) * L2.steepest(turned)).clamp(threat.low, threat.high)
         point = self.rounded(point, threat)
-        nearer = threat.distance(point, walk.x) < walk.nearest.size
-        (fooled, looks), step = looked(model, point, walk.y, nearer), walk.step + 1
-        nearest = walk.nearest.seen(point, fooled, walk.x, step, threat)
+        size, step = threat.distance(point, walk.x), walk.step + 1
+        fooled, looks = looked(model, point, walk.y, size < walk.nearest.size)
+        nearest = walk.nearest.seen(point, size, fooled, step, threat)
         looks = walk.looks + looks
         return walk._replace(point=point, fooled=fooled, norm=norm, nearest=nearest, step=step, looks=looks)
 

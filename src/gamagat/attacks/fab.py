@@ -22,7 +22,7 @@ from gamagat.pieces.noise import Noise
 from gamagat.pieces.starts import Start, at_image
 from gamagat.pieces.threat import ThreatModel
 from gamagat.pieces.trees import lift, pick
-from gamagat.pieces.types import Counts, Images, Labels, Mask, Model
+from gamagat.pieces.types import Counts, Images, Labels, Mask, Model, PerExample
 
 
 class Walk(NamedTuple):
@@ -118,8 +118,9 @@ class BoundaryAttack:
         """One step for every image, a look at where it led, and a step back for those that fool."""
         plane, passes = nearest_boundary(model, walk.point, walk.y, walk.target, threat.norm)
         point = self.between(walk, plane, threat)
-        fooled, looks = looked(model, point, walk.y, self._matters(walk, point, threat))
-        nearest = walk.nearest.seen(point, fooled, walk.x, walk.step + 1, threat)
+        size = threat.distance(point, walk.x)
+        fooled, looks = looked(model, point, walk.y, self._matters(walk, point, size, threat))
+        nearest = walk.nearest.seen(point, size, fooled, walk.step + 1, threat)
         back = (walk.x + self.beta * (point - walk.x)).clamp(threat.low, threat.high)
         point, looks = torch.where(lift(fooled, point), back, point), walk.looks + looks
         counts = {"step": walk.step + 1, "looks": looks, "backwards": walk.backwards + passes}
@@ -135,10 +136,10 @@ class BoundaryAttack:
         point = (1 - alpha) * (walk.point + self.eta * ours) + alpha * (walk.x + self.eta * theirs)
         return point.clamp(threat.low, threat.high)
 
-    def _matters(self, walk: Walk, point: Images, threat: ThreatModel) -> Mask:
+    def _matters(self, walk: Walk, point: Images, size: PerExample, threat: ThreatModel) -> Mask:
         """Where it counts whether the point fools: nearer than all before and, with `stop`, inside."""
-        nearer = threat.distance(point, walk.x) < walk.nearest.size
-        return nearer & threat.contains(point, walk.x) if self.stop else nearer
+        nearer = size < walk.nearest.size
+        return nearer & threat.holds(point, size) if self.stop else nearer
 
     def _done(self, walk: Walk) -> Mask:
         nearest = walk.nearest

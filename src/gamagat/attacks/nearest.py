@@ -28,13 +28,14 @@ class Nearest(NamedTuple):
         """Before the first step: an image that is misclassified as it is has its answer already."""
         size = threat.distance(x, x)
         none = torch.zeros_like(size, dtype=torch.int64)
-        return cls(x, torch.full_like(size, float("inf")), none - 1).seen(x, fooled, x, none, threat)
+        return cls(x, torch.full_like(size, float("inf")), none - 1).seen(x, size, fooled, none, threat)
 
-    def seen(self, images: Images, fooled: Mask, x: Images, step: Counts, threat: ThreatModel) -> Nearest:
-        """Remember the images that fool and are nearer than all before."""
-        size = threat.distance(images, x)
+    def seen(
+        self, images: Images, size: PerExample, fooled: Mask, step: Counts, threat: ThreatModel
+    ) -> Nearest:
+        """Remember the images, so far away, that fool and are nearer than all before."""
         nearer = fooled & (size < self.size)
-        inside = fooled & (self.fell < 0) & threat.contains(images, x)
+        inside = fooled & (self.fell < 0) & threat.holds(images, size)
         return Nearest(
             torch.where(lift(nearer, images), images, self.image),
             torch.where(nearer, size, self.size),
@@ -63,16 +64,26 @@ def looked(model: Model, images: Images, y: Labels, matters: Mask) -> tuple[Mask
     """Which images are misclassified, and how many forward passes it took to know.
 
     Where a stand-in is attacked the judge is asked only about those that matter, and of these only about
-    those that the stand-in does not see stand clearly.
+    those that the stand-in does not see clearly on one side.
     """
     once = torch.ones_like(y)
     if not (isinstance(model, Network) and model.asks and model.slack > 0):
         return fools(model, images, y), once
     ahead = lead(logits_of(model, images), y)
-    fooled, asked = ahead > 0, matters & ~(ahead < -model.slack)
+    fooled, asked = ahead > 0, matters & unclear(model, ahead)
     if bool(asked.any()):
         fooled[asked] = model.confirms(images[asked], y[asked])
     return fooled, once + asked
+
+
+def unclear(model: Model, ahead: PerExample) -> Mask:
+    """Where only the judge knows whether the best wrong class is ahead, for all that the network says of it.
+
+    A network whose error is not known, as the judge's own in other arithmetic, is unclear everywhere.
+    """
+    if not (isinstance(model, Network) and model.asks):
+        return torch.zeros_like(ahead, dtype=torch.bool)
+    return ~(ahead.abs() > model.slack) | (model.slack == 0)  # also where it is no number
 
 
 def halfway(x: Images, threat: ThreatModel, noise: Noise) -> Images:

@@ -32,6 +32,5 @@ def winners(logits: Scores) -> Labels:
 
 def judge(model: Model, images: Images, x: Images, y: Labels, threat: ThreatModel) -> Verdict:
     """Look at adversarial images as a stranger would."""
-    prediction = predict(model, images)
-    fooled = (prediction != y) & threat.contains(images, x)
-    return Verdict(fooled, prediction, threat.distance(images, x))
+    prediction, distance = predict(model, images), threat.distance(images, x)
+    return Verdict((prediction != y) & threat.holds(images, distance), prediction, distance)

@@ -8,7 +8,7 @@ import torch
 
 from gamagat.errors import ConfigError, unknown
 from gamagat.pieces.noise import Noise
-from gamagat.pieces.trees import lift
+from gamagat.pieces.trees import lift, rows
 from gamagat.pieces.types import Images, Mask, PerExample
 
 # How far past eps a distance may lie and still count as inside, as a share of eps where that is above 1: the
@@ -27,7 +27,7 @@ class Norm(NamedTuple):
 
 
 def _l2_size(delta: Images) -> PerExample:
-    return delta.flatten(1).square().sum(1).sqrt()
+    return rows(delta).square().sum(1).sqrt()
 
 
 def _l2_project(delta: Images, radius: float) -> Images:
@@ -37,7 +37,7 @@ def _l2_project(delta: Images, radius: float) -> Images:
 
 def _l2_steepest(grad: Images) -> Images:
     # Divide by the largest entry first: the square of a tiny gradient is zero in float32.
-    largest = grad.flatten(1).abs().amax(1)
+    largest = rows(grad).abs().amax(1)
     grad = grad / lift(torch.where(largest > 0, largest, 1.0), grad)
     return grad / lift(_l2_size(grad).clamp_min(1.0), grad)
 
@@ -49,7 +49,7 @@ def _l2_anywhere(like: Images, noise: Noise) -> Images:
 
 LINF = Norm(
     name="linf",
-    size=lambda delta: delta.flatten(1).abs().amax(1),
+    size=lambda delta: rows(delta).abs().amax(1),
     project=lambda delta, radius: delta.clamp(-radius, radius),
     steepest=torch.sign,
     anywhere=lambda like, noise: 2 * noise.uniform(like) - 1,
@@ -89,9 +89,13 @@ class ThreatModel:
 
     def contains(self, images: Images, x: Images) -> Mask:
         """Which images are finite, in the pixel range, and within eps of `x`."""
-        pixels = images.flatten(1)
+        return self.holds(images, self.distance(images, x))
+
+    def holds(self, images: Images, distance: PerExample) -> Mask:
+        """`contains`, for images that are known to be so far away."""
+        pixels = rows(images)
         in_range = ((pixels >= self.low) & (pixels <= self.high)).all(1)  # false for NaN, too
-        return in_range & (self.distance(images, x) <= self.eps + TOLERANCE * max(1.0, self.eps))
+        return in_range & (distance <= self.eps + TOLERANCE * max(1.0, self.eps))
 
     def distance(self, images: Images, x: Images) -> PerExample:
         """How far each image is from `x`, measured in double precision (which Apple's GPUs do not have)."""

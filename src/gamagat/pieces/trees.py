@@ -41,3 +41,10 @@ def _join(first: Any, second: Any) -> Any:
 def lift(values: PerExample, like: Images) -> Tensor:
     """One number per image, shaped to be multiplied with images."""
     return values.view(-1, *[1] * (like.ndim - 1))
+
+
+def rows(images: Images) -> Tensor:
+    """The pixels of each image in a row, in the order in which they lie in memory: nothing is moved."""
+    if images.ndim == 4 and images.is_contiguous(memory_format=torch.channels_last):
+        images = images.permute(0, 2, 3, 1)
+    return images.flatten(1)
