@@ -128,7 +128,7 @@ def weights_hash(model: Any) -> str:
         if isinstance(tensors[name], Tensor):
             value = tensors[name].detach().cpu().contiguous()
             total.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
-            total.update(value.flatten().view(torch.uint8).numpy().tobytes())
+            total.update(value.flatten().view(torch.uint8).numpy())
     return total.hexdigest()
 
 

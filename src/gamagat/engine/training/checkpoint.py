@@ -57,7 +57,10 @@ def tensors_of(trainer: Trainer) -> dict[str, Tensor]:
 
 def on_host(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Copies in the host's memory: training goes on, and two names in a file may not mean one tensor."""
-    return {name: value.detach().clone().cpu().contiguous() for name, value in tensors.items()}
+    with torch.no_grad():  # a GPU turns layouts faster than its host, and a copy into place has it do so
+        return {
+            name: torch.empty(value.shape, dtype=value.dtype).copy_(value) for name, value in tensors.items()
+        }
 
 
 def save(path: Path, copies: dict[str, Tensor], words: Mapping[str, str] | None = None) -> None:
