@@ -82,7 +82,7 @@ def evaluate(
             weights = pool.submit(weights_hash, model)
             manifest = _manifest(arena, plan, words, group, weights)
         manifest = _agreed(folder, group, manifest)
-        stopped = _carry_out(arena, plan, folder, manifest, group, precision)
+        stopped = _carry_out(arena, plan, folder, manifest, group, precision, lasting=out is not None)
         if stopped != INTERRUPTED:
             group.wait()  # a process whose time is over is waited for as well
         result = summarize(read_run(folder))
@@ -176,6 +176,7 @@ def _carry_out(
     manifest: Manifest,
     group: Ranks,
     precision: str,
+    lasting: bool,
 ) -> str | None:
     """Do what is not yet done; why it stopped before the end, if it did."""
     work = Work.resume(arena, read_run(folder), manifest, group)
@@ -186,7 +187,7 @@ def _carry_out(
     group.wait()  # all have read before anyone writes
     try:
         path, salt = folder / f"ledger-{group.rank}.sqlite", manifest.fingerprint()
-        with Ledger(path, True, salt) as ledger, Scribe() as scribe:
+        with Ledger(path, True, salt, lasting) as ledger, Scribe() as scribe:
             book = Book(ledger, scribe)
             work.entry(book, CLEAN, None, [])
             if work.left([name for attack in plan for name, _ in attack.runs]):

@@ -93,9 +93,10 @@ class Ledger:
     """One file of the run. Opened for writing, it is this process's alone until it is closed.
 
     `salt` goes into every fingerprint: the settings of the run, so that they cannot be changed afterwards.
+    With `lasting`, what is recorded is on the disk before anything else happens.
     """
 
-    def __init__(self, path: Path, writable: bool = False, salt: str = "") -> None:
+    def __init__(self, path: Path, writable: bool = False, salt: str = "", lasting: bool = True) -> None:
         self.path, self.salt = path, salt
         with self._explained("open"):
             if writable and not path.exists():
@@ -107,6 +108,8 @@ class Ledger:
             self._base = sqlite3.connect(
                 where, uri=True, timeout=1.0, isolation_level=None, check_same_thread=False
             )
+            if not lasting:
+                self._base.execute("PRAGMA synchronous = OFF")
             if writable:
                 self._base.execute("PRAGMA locking_mode = EXCLUSIVE")
                 self._base.execute("BEGIN EXCLUSIVE")
