@@ -494,8 +494,8 @@ def test_the_tables_of_accuracies_fit_eighty_columns(weak, strong):
     assert "…" not in "".join(texts)
     assert max(len(line) for text in texts for line in text.splitlines()) <= 80
     rows = [in_cells(line) for line in texts[0].splitlines() if "│" in line]
-    assert rows[0] == ["A", "66.67", "30.00 - 90.32", "3", "", ""]
-    assert rows[1] == ["B", "16.67", "3.01 - 56.35", "0", "", ""]
+    assert rows[0] == ["A", "66.67", "30.00 to 90.32", "3", "", ""]
+    assert rows[1] == ["B", "16.67", "3.01 to 56.35", "0", "", ""]
     assert rows[2] == ["A - B", "+50.00", "-8.55 to +81.24", "", "0.25", "17"]
 
 
@@ -553,8 +553,8 @@ def test_tables_of_cost_show_every_attack_with_its_interval(twice, strong):
     assert max(map(len, text.splitlines())) <= 80
     assert "accuracy against gradient evaluations per image" in text
     rows = [in_cells(line) for line in text.splitlines() if "│" in line]
-    assert rows[0] == ["pgd:restarts=2", "0", "83.33", "43.65 - 96.99"]
-    assert rows[-1] == ["", "200", "33.33", "9.68 - 70.00"]
+    assert rows[0] == ["pgd:restarts=2", "0", "83.33", "43.65 to 96.99"]
+    assert rows[-1] == ["", "200", "33.33", "9.68 to 70.00"]
     text = printed(budget_table(strong, 5))
     assert "at most 5 gradient evaluations per image" in text
     assert [in_cells(line)[0] for line in text.splitlines() if "│" in line] == ["gama-pgd", "pgd"]

@@ -74,7 +74,7 @@ def comparison_lines(result: Comparison, plan: SharedPlan) -> list[str]:
 def _difference(pair: Pair) -> Iterator[str]:
     low, high = pair.ci95
     yield (
-        f"A - B = {pair.points:+.2f} points on {pair.images} images, "
+        f"A - B = {pair.points:+.2f} points on {pair.images:,} images, "
         f"95 % interval {low:+.2f} to {high:+.2f} (Tango's score interval)"
     )
     yield f"exact McNemar p = {pair.p_value:.3g}: {_verdict(pair)}"
@@ -96,7 +96,7 @@ def _attack_by_attack(result: Comparison, plan: SharedPlan) -> Iterator[str]:
 
 def budget_table(run: Run, budget: int, cost: Cost = "backwards") -> Table:
     """Every attack of a run when no image may cost more than the budget."""
-    table = _accuracy_table(f"at most {budget} {COSTS[cost]} per image")
+    table = _accuracy_table(f"at most {budget:,} {COSTS[cost]} per image")
     for attack, _ in run.manifest.runs():
         table.add_row(attack, *_accuracy(at_budget(run, attack, budget, cost)))
     return table
@@ -107,25 +107,25 @@ def cost_table(run: Run, cost: Cost = "backwards") -> Table:
     table = _accuracy_table(f"accuracy against {COSTS[cost]} per image", "at most")
     for attack, _ in run.manifest.runs():
         for number, (budget, standing) in enumerate(curve(run, attack, cost)):
-            table.add_row("" if number else attack, str(budget), *_accuracy(standing))
+            table.add_row("" if number else attack, f"{budget:,}", *_accuracy(standing))
         table.add_section()
     return table
 
 
 def _counts(table: Table, name: str, stands: int, falls: int) -> None:
-    table.add_row(name, str(stands), str(falls), str(stands + falls))
+    table.add_row(name, f"{stands:,}", f"{falls:,}", f"{stands + falls:,}")
 
 
 def _pair_table(name: str, pair: Pair) -> Table:
     """Accuracies with Wilson's intervals, their difference with Tango's."""
-    table = Table(title=escape(f"{name}, {pair.images} images"), title_justify="left")
+    table = Table(title=escape(f"{name}, {pair.images:,} images"), title_justify="left")
     table.add_column("run")
     for heading in ("accuracy %", "95 % interval", "alone", "McNemar p", "images needed"):
         table.add_column(heading, justify="right", no_wrap=True)
-    table.add_row("A", *_accuracy(pair.a), str(pair.only_a), "", "")
-    table.add_row("B", *_accuracy(pair.b), str(pair.only_b), "", "")
+    table.add_row("A", *_accuracy(pair.a), f"{pair.only_a:,}", "", "")
+    table.add_row("B", *_accuracy(pair.b), f"{pair.only_b:,}", "", "")
     low, high = pair.ci95
-    needed = "-" if pair.needed is None else str(pair.needed)
+    needed = "-" if pair.needed is None else f"{pair.needed:,}"
     difference = (f"{pair.points:+.2f}", f"{low:+.2f} to {high:+.2f}")
     table.add_section()
     table.add_row("A - B", *difference, "", f"{pair.p_value:.2g}", needed, style="bold")
@@ -137,7 +137,7 @@ def _verdict(pair: Pair) -> str:
     if pair.needed is None:
         return "the two stand on equally many images, and no number of images is known to tell them apart"
     told = "the two are told apart" if pair.p_value <= 0.05 else "the two are not told apart"
-    return f"{told} at the 5 % level; at these rates {pair.needed} images do so with 80 % power"
+    return f"{told} at the 5 % level; at these rates {pair.needed:,} images do so with 80 % power"
 
 
 def _doubt(pair: Pair) -> list[str]:
@@ -158,7 +158,7 @@ def _accuracy_table(title: str, *more: str) -> Table:
 
 def _accuracy(share: Share) -> tuple[str, str]:
     low, high = share.ci95
-    return f"{share.percent:.2f}", f"{low:.2f} - {high:.2f}"
+    return f"{share.percent:.2f}", f"{low:.2f} to {high:.2f}"
 
 
 def budget_json(run: Run, budget: int, cost: Cost = "backwards") -> dict[str, Any]:

@@ -55,7 +55,7 @@ def _distances(attack: AttackResult) -> Iterator[str]:
     if nearest is None or nearest.mean is None:
         yield f"{attack.name} found no adversarial image at any distance"
         return
-    found = f"{len(nearest.found)} of {int((nearest.sizes > 0).sum())} images"
+    found = f"{len(nearest.found):,} of {int((nearest.sizes > 0).sum()):,} images"
     yield f"{attack.name} nearest: mean {nearest.mean:.4g}, median {nearest.median:.4g} ({found})"
     steps = ", ".join(f"{eps:.4g}: {share.percent:.2f}" for eps, share in nearest.curve())
     yield f"{attack.name} accuracy at eps {steps}"
@@ -65,4 +65,4 @@ def _accuracy(share: Share) -> tuple[str, str]:
     if share.of == 0:
         return "-", "-"
     low, high = share.ci95
-    return f"{share.percent:.2f}", f"{low:.2f} - {high:.2f}"
+    return f"{share.percent:.2f}", f"{low:.2f} to {high:.2f}"

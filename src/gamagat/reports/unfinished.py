@@ -10,7 +10,7 @@ MOST = 6  # names that are listed; more would bury the numbers
 
 def unfinished_words(result: Evaluation) -> str:
     """How far an unfinished run is, and which of its runs are still to do."""
-    through = f"{result.standing.of} of {result.n} images are through with every run shown"
+    through = f"{result.standing.of:,} of {result.n:,} images are through with every run shown"
     return f"{through}; still to do: {missing_words(result.missing)}"
 
 
