@@ -73,6 +73,7 @@ def test_passes_are_counted_and_weighed(bench, known_rate):
     assert ours.percent_of_limit == pytest.approx(100 * ours.flops / ours.seconds / known_rate)
     whole = rows[WHOLE, "our GAMA-PGD, fp32"]
     assert 0 < whole.gradients < N * STEPS  # fallen images are dropped
+    assert 0 < whole.attack_seconds < whole.seconds
     assert rows[WHOLE, "idle"].seconds > rows[PER_GRADIENT, "idle"].seconds
     assert all(row.peak and row.cpu_seconds for row in bench.rows if row.seconds)
 

@@ -31,7 +31,7 @@ def bench():
             row(PER_GRADIENT, PEER, "absent", None, note="is not installed"),
             row(PER_GRADIENT, OURS, "ours", 1.0, accuracy=49.0),
             row(WHOLE, PUBLISHED, "published", 5.0, accuracy=50.0),
-            row(WHOLE, OURS, "ours", 0.5, accuracy=49.5),
+            row(WHOLE, OURS, "ours", 0.5, accuracy=49.5, attack_seconds=0.25),
         ),
     )
 
@@ -70,6 +70,8 @@ def test_the_summary_says_the_ratios_in_words(bench):
         f"{PER_GRADIENT}: ours is 4.00 times the published loop (49.00 % left, there 50.00 %)",
         f"{PER_GRADIENT}: ours is 2.00 times the best peer, all of it (49.00 % left, there 52.00 %)",
         f"{WHOLE}: ours is 10.00 times the published loop (49.50 % left, there 50.00 %)",
+        f"{WHOLE}: of the 0.5 s of ours the attack and its judge take 0.25; the published loop alone takes "
+        "16.00 times that",
     ]
 
 

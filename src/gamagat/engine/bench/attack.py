@@ -133,6 +133,7 @@ def _evaluation_rows(place: Scene, precision: str, flops: Flops, warm: bool) -> 
         peak=most,
         precision=precision,
         cpu_seconds=busy,
+        attack_seconds=attack.seconds,
     )
     return [row]
 

@@ -28,6 +28,7 @@ class Row:
     note: str = ""
     precision: str = "fp32"
     cpu_seconds: float | None = None  # of the process: a check on the seconds where a machine is shared
+    attack_seconds: float | None = None  # of an evaluation: the part of the attack and its judge
 
     @property
     def images_per_second(self) -> float | None:
@@ -100,6 +101,7 @@ class Bench:
             "precision": row.precision,
             "seconds": row.seconds,
             "cpu_seconds": row.cpu_seconds,
+            "attack_seconds": row.attack_seconds,
             "images": row.images,
             "images_per_second": row.images_per_second,
             "gradients": row.gradients,
@@ -125,6 +127,13 @@ def _beside(bench: Bench, row: Row) -> list[str]:
     published = bench.published(row.part)
     if times is not None and published is not None:
         found.append(f"{row.part}: {row.what} is {times:.2f} times the published loop{_left(row, published)}")
+    loop = bench.published(PER_GRADIENT)
+    if row.seconds and row.attack_seconds and loop is not None and loop.seconds:
+        found.append(
+            f"{row.part}: of the {row.seconds:.3g} s of {row.what} the attack and its judge take "
+            f"{row.attack_seconds:.3g}; the published loop alone takes "
+            f"{loop.seconds / row.attack_seconds:.2f} times that"
+        )
     if (peer := quickest(bench.of(row.part, PEER))) is not None:
         # Peers may leave out images and so take fewer gradients: where nothing is dropped, gradients count.
         ratio = _per_gradient(row, peer) if row.part == PER_GRADIENT else row.faster_than(peer)
