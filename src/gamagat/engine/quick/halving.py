@@ -120,16 +120,22 @@ class RectifiedConv(nn.Module):
 
 
 class FullLinear(nn.Module):
-    """The layer that makes the logits, in single precision: images fall by small differences of these."""
+    """The layer that makes the logits, not in half precision: images fall by small differences of these.
+
+    It is in double precision, which autocast leaves alone. To switch that off in here would do as well, but
+    what has such a switch inside is compiled anew in every process.
+    """
 
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()
         self.linear = linear
 
     def forward(self, input: Tensor) -> Tensor:
-        with torch.autocast(input.device.type, enabled=False):
-            scores: Tensor = self.linear(input.float())
-        return scores
+        bias = self.linear.bias
+        scores = F.linear(
+            input.double(), self.linear.weight.double(), None if bias is None else bias.double()
+        )
+        return scores.float()
 
 
 def _last_linear(net: fx.GraphModule) -> nn.Linear | None:
