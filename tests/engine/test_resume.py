@@ -272,6 +272,48 @@ def test_a_full_disk_is_one_sentence_and_the_ledger_is_intact(tmp_path):
         assert ledger.entries() == ["clean"]
 
 
+@pytest.mark.parametrize(("kept", "level"), [(True, 2), (False, 0)])  # FULL and OFF, as SQLite counts
+def test_only_a_run_that_is_kept_waits_for_the_disk(tmp_path, monkeypatch, kept, level):
+    levels, whole = [], Ledger.record
+
+    def record(ledger: Ledger, *arguments: object) -> None:
+        levels.append(*ledger._base.execute("PRAGMA synchronous").fetchone())
+        whole(ledger, *arguments)
+
+    monkeypatch.setattr(Ledger, "record", record)
+    small_run(tmp_path / "run" if kept else None, specs=("fgsm",))
+    assert set(levels) == {level}
+
+
+@pytest.mark.parametrize(
+    ("images", "width", "sizes"), [(60, 7, [14, 14, 14, 14, 4]), (60, 60, [30, 30]), (60, 61, [60])]
+)
+def test_a_chunk_is_written_while_the_next_is_attacked_if_both_fill_half_the_width(
+    tmp_path, images, width, sizes
+):
+    small_run(tmp_path / "run", batch_size=width, count=images, specs=("fgsm",))
+    assert np.unique(read_run(tmp_path / "run").chunks, return_counts=True)[1].tolist() == sizes
+
+
+def test_a_chunk_that_cannot_be_written_ends_the_run_and_the_others_are_kept(tmp_path, monkeypatch):
+    whole = Ledger.record
+
+    def record(ledger: Ledger, entry: str, chunk: int, *rest: object) -> None:
+        if (entry, chunk) == ("fgsm", 1):
+            raise RunError("the disk is full")
+        whole(ledger, entry, chunk, *rest)
+
+    monkeypatch.setattr(Ledger, "record", record)
+    with pytest.raises(RunError, match="the disk is full"):
+        small_run(tmp_path / "run", specs=("fgsm",))
+    monkeypatch.undo()
+    done = [(each.entry, each.chunk) for each in read_run(tmp_path / "run").finished]
+    assert done == [*(("clean", number) for number in range(5)), ("fgsm", 0)]
+    small_run(tmp_path / "run", specs=("fgsm",))
+    small_run(tmp_path / "other", specs=("fgsm",))
+    assert rows(tmp_path / "run") == rows(tmp_path / "other")
+
+
 def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path):
     (tmp_path / "file").write_text("no folder")
     with pytest.raises(RunError, match="cannot make the run folder"):

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from gamagat.errors import ConfigError
 from gamagat.pieces.noise import Noise
 from gamagat.pieces.threat import L2, LINF, TOLERANCE, ThreatModel, norm_named
+from gamagat.pieces.trees import rows
 
 NORMS = [LINF, L2]
 by_norm = pytest.mark.parametrize("norm", NORMS, ids=lambda norm: norm.name)
@@ -98,3 +99,17 @@ def test_norms_are_found_in_any_case_and_a_wrong_one_is_named():
     assert norm_named("L2") is L2
     with pytest.raises(ConfigError, match="unknown norm 'l3'"):
         norm_named("l3")
+
+
+@by_norm
+def test_the_layout_in_memory_changes_no_number_and_no_pixel_is_moved(norm):
+    threat = ThreatModel(norm, 0.3)
+    x, delta = draw(4, 0.2, torch.float64)
+    last = [part.contiguous(memory_format=torch.channels_last) for part in (x, delta)]
+    assert rows(last[1]).data_ptr() == last[1].data_ptr()
+    assert torch.allclose(norm.size(last[1]), norm.size(delta))
+    assert torch.allclose(norm.steepest(last[1]), norm.steepest(delta))
+    images = (x + delta, sum(last))
+    for found in (threat.distance(images[1], last[0]), threat.distance(images[1], x)):
+        assert torch.allclose(found, threat.distance(images[0], x))
+    assert torch.equal(threat.contains(images[1], last[0]), threat.contains(images[0], x))

@@ -1,7 +1,8 @@
 """The ledger: what every run of every attack did to every image; the only source of every number in a report.
 
 One SQLite file for each process, one transaction for each finished chunk of images: a process that is killed
-loses its unfinished chunk and nothing else. Verdicts of all files together make the run.
+loses the chunk that it attacks and the one that it writes, and nothing else. Verdicts of all files together
+make the run.
 """
 
 from __future__ import annotations

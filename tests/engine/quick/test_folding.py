@@ -65,6 +65,22 @@ def test_the_parts_of_a_halved_network_are_in_place():
     assert {value.dtype for name, value in net.state_dict().items() if "7" not in name} == {torch.float16}
 
 
+def test_the_logits_are_not_rounded_to_half_and_no_switch_is_compiled_in():
+    """A program with a switch of autocast inside is compiled anew in every process."""
+    layer, images, seen = FullLinear(nn.Linear(64, 5)), torch.rand(3, 64), []
+
+    def backend(program: fx.GraphModule, _: list[Tensor]) -> Callable[..., Tensor]:
+        seen.extend(str(node.target) for node in program.graph.nodes)
+        return program.forward
+
+    with torch.autocast("cpu", torch.float16):
+        scores = torch.compile(layer, backend=backend)(images)
+    assert scores.dtype == torch.float32
+    assert torch.allclose(scores, layer.linear(images), atol=1e-6)
+    assert any("linear" in target for target in seen)
+    assert not any("autocast" in target for target in seen)
+
+
 def test_sums_and_their_relus_go_where_they_can():
     """Into a convolution; five sums of GAT's network have two positive terms, and need no ReLU."""
     for name, sums, rectified in (("resnet18", 0, 17), ("resnet18-gat", 5, 20)):
