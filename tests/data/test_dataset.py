@@ -142,3 +142,17 @@ def test_a_wrong_name_or_source_is_refused(spec: str, message: str) -> None:
 def test_a_source_may_contain_colons(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="a:b"):
         load_data(f"folder:{tmp_path}/a:b")
+
+
+@pytest.mark.parametrize("kind", [torch.uint8, torch.float32])
+@pytest.mark.parametrize("positions", [[0, 1, 2], [3, 4], [], [2, 1], [1, 3], [4], [-2, -1], [1, 1]])
+def test_images_are_those_at_the_positions_and_never_the_stored_ones(kind, positions):
+    images = torch.arange(5, dtype=torch.uint8).view(5, 1, 1, 1).to(kind)
+    images = images / 8 if kind == torch.float32 else images
+    data = from_tensors(images.clone(), name="some", labels=torch.arange(5))
+    chosen = torch.tensor(positions, dtype=torch.int64)
+    batch, labels = data.batch(chosen)
+    assert batch.equal(to_unit(images[chosen]))
+    assert labels.equal(chosen % 5)
+    batch.fill_(0.5)
+    assert data.batch(torch.arange(5))[0].equal(to_unit(images))

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from gamagat.engine.codec import BLOCK, Pixels, decode, encode, encode_all
+from gamagat.engine.codec import BLOCK, Pixels, decode, encode, encode_all, planes_of
 
 SHAPE = (3, 4, 5)
+GREY = (1, 4, 5)
 
 
 def some(count: int) -> Pixels:
@@ -25,14 +26,16 @@ def test_the_first_bytes_of_all_floats_come_first_then_the_second_ones():
 @pytest.mark.parametrize("count", [0, 1, BLOCK, 2 * BLOCK + 3])
 def test_images_together_are_the_images_one_by_one(count):
     images = some(count)
-    together = encode_all(images)
+    together = encode_all(planes_of(torch.from_numpy(images)))
     assert together == [encode(image) for image in images]
     assert [decode(content, SHAPE).tolist() for content in together] == images.tolist()
 
 
-def test_images_with_channels_last_in_memory_are_stored_alike():
-    images = torch.from_numpy(some(BLOCK + 1))
-    turned = images.contiguous(memory_format=torch.channels_last)
+@pytest.mark.parametrize("shape", [SHAPE, GREY])
+def test_images_with_channels_last_in_memory_are_stored_alike(shape):
+    channels, height, width = shape
+    turned = torch.rand(BLOCK + 1, height, width, channels).permute(0, 3, 1, 2)
+    images = turned.clone(memory_format=torch.contiguous_format)
     assert turned.stride() != images.stride()
-    assert encode_all(turned.numpy()) == encode_all(images.numpy())
+    assert encode_all(planes_of(turned)) == encode_all(planes_of(images))
     assert encode(turned[0].numpy()) == encode(images[0].numpy())

@@ -1,8 +1,10 @@
+import pytest
 import torch
 from torch import Tensor
 
-from gamagat.engine.judge import judge, predict
+from gamagat.engine.judge import in_pieces, judge, predict
 from gamagat.pieces.threat import LINF, ThreatModel
+from gamagat.pieces.types import Images, Scores
 
 THREAT = ThreatModel(LINF, 0.1)
 X = torch.full((1, 1, 2, 2), 0.5)
@@ -38,3 +40,18 @@ def test_the_distance_is_kept_also_outside():
 
 def test_a_network_that_returns_nan_gives_no_class():
     assert predict(lambda images: torch.full((1, 2), float("nan")), X).tolist() == [-1]
+
+
+@pytest.mark.parametrize("count", [0, 3, 4, 8, 11])
+def test_answers_in_pieces_are_the_answers_and_only_whole_pieces_are_worth_a_search(count):
+    seen = []
+
+    def model(images: Images) -> Scores:
+        seen.append((len(images), torch.backends.cudnn.benchmark))
+        return 3 * images.flatten(1) - 1
+
+    images = torch.rand(count, 1, 2, 2)
+    assert in_pieces(model, images, 4).equal(3 * images.flatten(1) - 1)
+    rest = [(count % 4, False)] if count % 4 or count == 0 else []
+    assert seen == [(4, True)] * (count // 4) + rest
+    assert not torch.backends.cudnn.benchmark

@@ -285,13 +285,9 @@ def test_only_a_run_that_is_kept_waits_for_the_disk(tmp_path, monkeypatch, kept,
     assert set(levels) == {level}
 
 
-@pytest.mark.parametrize(
-    ("images", "width", "sizes"), [(60, 7, [14, 14, 14, 14, 4]), (60, 60, [30, 30]), (60, 61, [60])]
-)
-def test_a_chunk_is_written_while_the_next_is_attacked_if_both_fill_half_the_width(
-    tmp_path, images, width, sizes
-):
-    small_run(tmp_path / "run", batch_size=width, count=images, specs=("fgsm",))
+@pytest.mark.parametrize(("width", "sizes"), [(7, [14, 14, 14, 14, 4]), (20, [40, 20]), (30, [60])])
+def test_a_chunk_fills_the_width_twice(tmp_path, width, sizes):
+    small_run(tmp_path / "run", batch_size=width, count=60, specs=("fgsm",))
     assert np.unique(read_run(tmp_path / "run").chunks, return_counts=True)[1].tolist() == sizes
 
 

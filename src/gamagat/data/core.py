@@ -101,6 +101,13 @@ def to_unit(images: Tensor) -> Images:
     return images.to(torch.float32) / torch.full((), 255.0, device=images.device)
 
 
+def _run_of(positions: Tensor) -> Tensor | slice:
+    """Positions that follow each other as the slice that they are: it need not be copied."""
+    first, count = int(positions[0]) if len(positions) else 0, len(positions)
+    follow = torch.equal(positions, torch.arange(first, first + count))
+    return slice(first, first + count) if follow and first >= 0 else positions
+
+
 def from_tensors(
     images: Tensor,
     *,
@@ -119,11 +126,12 @@ def from_tensors(
             f"images of {name!r} must be (count, channel, height, width), got {tuple(images.shape)}"
         )
     channels, height, width = images.shape[1:]
+    stored = images.dtype == torch.uint8  # floats may be handed on as they are, and must be copies
     if len(images) and 0 in images.shape:
         raise DataError(f"images of {name!r} have no pixels: their shape is {tuple(images.shape)}")
     return Dataset(
         name=name,
-        read=lambda positions: images[positions],
+        read=lambda positions: images[_run_of(positions) if stored else positions],
         labels=labels,
         ids=torch.arange(len(labels)) if ids is None else ids,
         classes=numbered_classes(labels) if classes is None else tuple(classes),

@@ -14,7 +14,7 @@ from gamagat.attacks.core import Attack
 from gamagat.attacks.network import Network, lead
 from gamagat.attacks.outcome import Outcome
 from gamagat.data.core import Dataset
-from gamagat.engine.codec import Pixels, encode_all
+from gamagat.engine.codec import Planes, encode_all, planes_of
 from gamagat.engine.judge import Verdict as Judged
 from gamagat.engine.judge import judge, predict
 from gamagat.engine.ledger import Verdict
@@ -35,7 +35,7 @@ class Chunk(NamedTuple):
     """What the judge saw of a chunk of images; putting it on paper is for whoever has the time."""
 
     columns: tuple[Tensor, ...]  # of verdicts, with one number for each image
-    images: Pixels  # of those that were fooled
+    images: Planes  # of those that were fooled
 
     @property
     def fooled(self) -> Tensor:
@@ -99,7 +99,7 @@ def attacked(arena: Arena, part: Tensor, attack: Attack | None, watch: Watch) ->
         outcome, (fooled, prediction, distance) = _judged(arena, attack, watch, x, y, noise)
     columns = (ids, fooled.int(), prediction, distance, outcome.step, outcome.forwards, outcome.backwards)
     chosen = outcome.images[:0] if attack is None else outcome.images[fooled]
-    return Chunk(tuple(column.cpu() for column in columns), chosen.contiguous().cpu().numpy())
+    return Chunk(tuple(column.cpu() for column in columns), planes_of(chosen))
 
 
 def _judged(

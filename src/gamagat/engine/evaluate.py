@@ -143,13 +143,9 @@ def _manifest(
 
 
 def _chunk_size(arena: Arena, group: Ranks) -> int:
-    """Enough images to keep the width filled as they fall, and enough chunks for all processes.
-
-    A single process takes two at least, if each still fills half the width: one is written down while the
-    next is attacked.
-    """
+    """Enough images to keep the width filled as they fall, and enough chunks for all processes."""
     count, many = len(arena.data), arena.width * (4 if arena.device.type == "cuda" else 2)
-    least = 4 * group.count if group.count > 1 else 2 if count >= arena.width else 1
+    least = 4 * group.count if group.count > 1 else 1
     return max(1, min(many, -(-count // least)))
 
 

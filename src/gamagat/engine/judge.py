@@ -4,10 +4,12 @@ from typing import NamedTuple
 
 import torch
 
-from gamagat.engine.runtime import full_precision
+from gamagat.engine.runtime import full_precision, searched
 from gamagat.pieces.gradients import logits_of
 from gamagat.pieces.threat import ThreatModel
 from gamagat.pieces.types import Images, Labels, Mask, Model, PerExample, Scores
+
+PIECE, SMALL = 512, 3 * 32 * 32  # images of at most so many numbers that a GPU is asked about at a time
 
 
 class Verdict(NamedTuple):
@@ -21,8 +23,22 @@ class Verdict(NamedTuple):
 @torch.no_grad()
 def predict(model: Model, images: Images) -> Labels:
     """The classes the network gives these images; a network that returns NaN gives none (-1)."""
+    small = images.is_cuda and images[:1].numel() <= SMALL
     with full_precision():
-        return winners(logits_of(model, images))
+        return winners(in_pieces(model, images, PIECE) if small else logits_of(model, images))
+
+
+def in_pieces(model: Model, images: Images, size: int) -> Scores:
+    """The network's answers, piece by piece, as fast as convolutions of that one size can be had.
+
+    The rest is answered without a search: every number of images would need one of its own.
+    """
+    *whole, rest = images.tensor_split([*range(size, len(images) + 1, size)])
+    with searched():
+        answers = [logits_of(model, piece) for piece in whole]
+    if len(rest) or not whole:
+        answers.append(logits_of(model, rest))
+    return torch.cat(answers)
 
 
 def winners(logits: Scores) -> Labels:

@@ -138,5 +138,5 @@ def data_hash(data: Dataset) -> str:
     total.update(data.labels.numpy().tobytes())
     total.update(data.ids.numpy().tobytes())
     for positions in torch.split(torch.arange(len(data)), 1024):
-        total.update(data.read(positions).numpy().tobytes())
+        total.update(data.read(positions).contiguous().numpy().data)
     return total.hexdigest()

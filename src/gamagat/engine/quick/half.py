@@ -73,9 +73,9 @@ def tuned(net: HalfNetwork, sample: Images) -> bool:
 def _quiet() -> Iterator[None]:
     """Without the compiler's remarks on ranges of sizes, which mean nothing to a user."""
     logger = logging.getLogger("torch.utils._sympy.interp")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
+    # Not by its level: that would have every logger think anew at each step.
+    before, logger.disabled = logger.disabled, True
     try:
         yield
     finally:
-        logger.setLevel(level)
+        logger.disabled = before

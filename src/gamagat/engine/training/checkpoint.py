@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -55,12 +55,25 @@ def tensors_of(trainer: Trainer) -> dict[str, Tensor]:
     return found | {f"memory.{name}": value for name, value in trainer.memory.items()}
 
 
-def on_host(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Copies in the host's memory: training goes on, and two names in a file may not mean one tensor."""
-    with torch.no_grad():  # a GPU turns layouts faster than its host, and a copy into place has it do so
-        return {
-            name: torch.empty(value.shape, dtype=value.dtype).copy_(value) for name, value in tensors.items()
-        }
+def set_aside(tensors: Mapping[str, Tensor]) -> Callable[[], dict[str, Tensor]]:
+    """Copies beside the originals, which may change at once; called, the result brings them to the host.
+
+    They lie as files want them, which a GPU does faster than its host, and no two names mean one tensor.
+    """
+    plain = torch.contiguous_format
+    copies = {name: value.detach().clone(memory_format=plain) for name, value in tensors.items()}
+    device = next((copy.device for copy in copies.values() if copy.is_cuda), None)
+    if device is None:
+        return lambda: copies
+    ready = torch.cuda.current_stream(device).record_event()
+
+    def brought() -> dict[str, Tensor]:
+        aside = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        aside.wait_event(ready)
+        with torch.cuda.stream(aside):  # not in line with the training
+            return {name: copy.cpu() for name, copy in copies.items()}
+
+    return brought
 
 
 def save(path: Path, copies: dict[str, Tensor], words: Mapping[str, str] | None = None) -> None:

@@ -23,9 +23,9 @@ from gamagat.engine.training.checkpoint import (
     Story,
     keep_sound,
     load_checkpoint,
-    on_host,
     save,
     save_checkpoint,
+    set_aside,
     tensors_of,
     weights_of,
 )
@@ -95,7 +95,7 @@ class Course:
             while len(self.story.rows) < self.plan.settings.epochs and self.story.ended is None:
                 self._epoch(len(self.story.rows))
         if self.group.first:
-            save(self.folder / LAST, on_host(weights_of(self.trainer).state_dict()))
+            save(self.folder / LAST, set_aside(weights_of(self.trainer).state_dict())())
             _write_metrics(self.folder, self.story)  # a kill may have come between it and the checkpoint
         self.group.wait()
 
@@ -170,7 +170,7 @@ class Course:
             story.sound = epoch
         chosen = None
         if self.group.first and story.best(self.plan.recipe.selected_by) == epoch:
-            chosen = on_host(weights_of(self.trainer).state_dict())
+            chosen = set_aside(weights_of(self.trainer).state_dict())
         self.listener.epoch(row, self.plan.settings)
         if self.board is not None:
             self.board(row)
@@ -180,14 +180,14 @@ class Course:
             self._keep(chosen, sound=not row["collapsed"])
         self.group.wait()
 
-    def _keep(self, chosen: dict[str, Tensor] | None, sound: bool) -> None:
+    def _keep(self, chosen: Callable[[], dict[str, Tensor]] | None, sound: bool) -> None:
         """Write down all as it is now, in the time of the next epoch."""
-        copies, story = on_host(tensors_of(self.trainer)), replace(self.story, rows=[*self.story.rows])
+        copies, story = set_aside(tensors_of(self.trainer)), replace(self.story, rows=[*self.story.rows])
 
         def write() -> None:
             if chosen is not None:
-                save(self.folder / SELECTED, chosen)
-            save_checkpoint(self.folder, copies, story)
+                save(self.folder / SELECTED, chosen())
+            save_checkpoint(self.folder, copies(), story)
             if sound:
                 keep_sound(self.folder)
             _write_metrics(self.folder, story)
