@@ -1,12 +1,18 @@
 """Results on disk and on the page."""
 
 import json
+import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
+from time import sleep
 
 import pytest
 
 from experiments.toy import toy_table
+from gamagat.engine.manifest import write_json
 from gamagat.errors import RunError
+from gamagat.experiments import results
 from gamagat.experiments.cells import MEASURED, Cell
 from gamagat.experiments.results import merged, read_result, read_results, result_of, save_result
 from gamagat.reports.reproduction import page, spoken
@@ -58,6 +64,21 @@ def test_rows_of_earlier_runs_stay_in_the_file(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["toy.json"]  # nothing half-written beside it
     for key in ("command", "seed", "made", "n", "seconds", "paper"):
         assert key in cells["GAT", "FGSM"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such locks")
+def test_who_fills_a_table_at_the_same_time_loses_nothing(tmp_path, monkeypatch):
+    def slowly(path: Path, content: object) -> None:
+        sleep(0.02)
+        write_json(path, content)
+
+    monkeypatch.setattr(results, "write_json", slowly)
+    table = toy_table()
+    cells = [replace(GOOD, row=slot.row, column=slot.column) for slot in table.slots]
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(lambda cell: save_result(tmp_path, table, [cell]), cells))
+    assert len(cells) == 10
+    assert all(cell.measured for cell in read_result(tmp_path / "toy.json").cells)
 
 
 def test_a_file_that_holds_no_results_is_refused_and_left_alone(tmp_path):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -113,8 +115,9 @@ def _worth(part: Cell | Drawn) -> tuple[bool, bool, int]:
 def save_result(folder: Path, table: Table, cells: Sequence[Cell]) -> Path:
     """Write the whole table, together with what earlier runs have measured."""
     path = _place(folder, table.name)
-    old = read_result(path).cells if path.is_file() else []
-    write_json(path, result_of(table, merged(old, cells)).as_json())
+    with _alone_in(folder):
+        old = read_result(path).cells if path.is_file() else []
+        write_json(path, result_of(table, merged(old, cells)).as_json())
     return path
 
 
@@ -126,12 +129,29 @@ def save_figure(
 ) -> FigureResult:
     """Write the whole figure, together with what earlier runs have drawn: its numbers, and its pictures."""
     path = _place(folder, figure.name)
-    old = read_figure(path) if path.is_file() else figure_result(figure, [])
-    result = figure_result(figure, merged(old.lines, lines), old.files)
-    if paint is not None:
-        result = replace(result, files=[file.name for file in paint(result, folder)])
-    write_json(path, result.as_json())
+    with _alone_in(folder):
+        old = read_figure(path) if path.is_file() else figure_result(figure, [])
+        result = figure_result(figure, merged(old.lines, lines), old.files)
+        if paint is not None:
+            result = replace(result, files=[file.name for file in paint(result, folder)])
+        write_json(path, result.as_json())
     return result
+
+
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """While no other process adds to these results; where a system has no such locks, without them."""
+    place: int | None = None
+    with suppress(ImportError, OSError):
+        from fcntl import LOCK_EX, flock  # noqa: PLC0415 - not on Windows
+
+        place = os.open(folder, os.O_RDONLY)
+        flock(place, LOCK_EX)
+    try:
+        yield
+    finally:
+        if place is not None:
+            os.close(place)
 
 
 def _place(folder: Path, name: str) -> Path:
