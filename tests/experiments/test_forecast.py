@@ -6,29 +6,10 @@ import pytest
 
 from experiments.toy import GAT, NORMAL, shop_at, toy_table
 from gamagat.engine.training.run import Listener
-from gamagat.engine.training.settings import make_plan
 from gamagat.experiments.core import Measure, Network
-from gamagat.experiments.forecast import forecast, training_passes
+from gamagat.experiments.forecast import forecast
 from gamagat.experiments.runner import run
 from gamagat.reports.reproduction import forecast_table
-
-
-@pytest.mark.parametrize(
-    ("recipe", "passes"),
-    [
-        ("standard", 1),  # clean
-        ("fgsm-at", 2),  # one step, the view
-        ("rfgsm-at", 3),  # one step, the view, clean
-        ("free", 1),  # one pass serves both
-        ("gat", 3.5),  # one step, the view, clean, and in every second batch a reference
-        ("rmgm", 4),  # two steps, two views
-        ("pgd-at:steps=10", 11),
-        ("trades:steps=10", 13),  # the reference, ten steps, clean, the view
-        ("tr-gat:steps=10", 13),
-    ],
-)
-def test_passes_of_a_training_step(recipe, passes):
-    assert training_passes(make_plan(recipe)) == passes
 
 
 def test_before_anything_ran_everything_is_to_do(tmp_path):

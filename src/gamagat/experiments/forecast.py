@@ -7,14 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
-import torch
-from torch import Tensor, nn
-
 from gamagat.attacks.combine import gradients, passes
-from gamagat.defenses.core import Stage, Tick
 from gamagat.engine.plan import plan_attack
 from gamagat.engine.surfaces import USUAL
 from gamagat.engine.sweeps import FACTORS
+from gamagat.engine.training.passes import probe_passes, training_passes
 from gamagat.engine.training.probe import probes
 from gamagat.engine.training.run import METRICS
 from gamagat.engine.training.settings import Plan
@@ -26,8 +23,6 @@ from gamagat.experiments.figures import Figure, Line
 from gamagat.experiments.pace import Pace, Paces
 from gamagat.experiments.runner import check
 from gamagat.experiments.workshop import Workshop
-from gamagat.pieces.noise import Noise
-from gamagat.pieces.threat import LINF, ThreatModel
 
 THERE, MISSING = "there", "cannot be had"
 SURFACE = USUAL.points**2 + 2  # looks at the network that a surface takes
@@ -136,32 +131,8 @@ def _epochs(shop: Workshop, network: Network) -> list[float]:
 def _epoch_seconds(network: Network, plan: Plan, shop: Workshop, paces: Paces) -> float:
     facts, pace = shop.cache.facts(network.data), paces.of(network, training=True)
     count = facts.train * plan.settings.replays * training_passes(plan)
-    looks = 1 + sum(probe.steps for probe in probes(facts.family).values())
-    return (count + plan.settings.probe * looks) * (pace.forward + pace.backward)
-
-
-class _Counter(nn.Module):
-    """Counts how often images pass through it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.layer, self.count = nn.Linear(4, 3), 0
-
-    def forward(self, images: Tensor) -> Tensor:
-        self.count += 1
-        logits: Tensor = self.layer(images.flatten(1))
-        return logits
-
-
-def training_passes(plan: Plan) -> float:
-    """How often an image passes through the network in one step of a recipe, forward and back."""
-    counter, turns = _Counter(), range(plan.recipe.turns)
-    x, y = torch.full((2, 1, 2, 2), 0.5), torch.zeros(2, dtype=torch.long)
-    for turn in turns:
-        memory = {"delta": torch.zeros_like(x)} if plan.recipe.carries else {}
-        noise, threat = Noise.for_images(torch.arange(2), 0), ThreatModel(LINF, 0.1)
-        plan.recipe(Stage(counter, x, y, threat, noise, Tick(turn, 1.0), memory=memory))
-    return counter.count / len(turns)
+    looks = plan.settings.probe * probe_passes(probes(facts.family))
+    return (count + looks) * (pace.forward + pace.backward)
 
 
 def _measuring(table: Table, slot: Slot, shop: Workshop, paces: Paces) -> tuple[str, float]:

@@ -3,6 +3,7 @@
 import json
 import math
 from copy import deepcopy
+from itertools import count
 
 import pytest
 import torch
@@ -249,6 +250,16 @@ def test_long_training_without_a_gpu_is_forecast_once(data, tmp_path, monkeypatc
     (words,) = said
     assert words.startswith("without a GPU this takes about ")
     assert "--n 1000" in words
+
+
+def test_a_forecast_counts_batches_and_looks(data, tmp_path, monkeypatch):
+    told, ticks = [], count()
+    monkeypatch.setattr(course, "LONG", 0.0)
+    monkeypatch.setattr(course, "_spoken", lambda seconds: told.append(seconds) or "")
+    monkeypatch.setattr(course, "perf_counter", lambda: float(next(ticks)))  # three batches in a second
+    trained(data, tmp_path / "run", "standard", epochs=2, batch=16)
+    batches, looks = 10, 40 * (1 + 1 + 10 + 7) / 16
+    assert told == [pytest.approx((batches + looks) / 3 * 2)]
 
 
 @pytest.mark.parametrize(

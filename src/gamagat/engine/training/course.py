@@ -30,6 +30,7 @@ from gamagat.engine.training.checkpoint import (
     weights_of,
 )
 from gamagat.engine.training.feed import divided, my_order, shuffled
+from gamagat.engine.training.passes import probe_passes, training_passes
 from gamagat.engine.training.probe import OnCollapse, Probe, collapsed
 from gamagat.engine.training.settings import Plan, Settings
 from gamagat.engine.training.step import Trainer
@@ -144,7 +145,10 @@ class Course:
         if number == 1:
             self.began = perf_counter()
         elif number == 4:
-            whole = (perf_counter() - self.began) / 3 * total * self.plan.settings.epochs
+            settings, batch = self.plan.settings, (perf_counter() - self.began) / 3
+            passed = settings.batch * settings.replays * training_passes(self.plan)
+            looks = len(self.probe.data) * probe_passes(self.probe.attacks)
+            whole = (batch * total + batch / passed * looks) * settings.epochs
             if whole > LONG:
                 self.listener.say(
                     f"without a GPU this takes about {_spoken(whole)}; small runs are --data digits --model "

@@ -1,0 +1,30 @@
+"""Passes through the network, from which times are forecast."""
+
+import pytest
+
+from gamagat.engine.training.passes import probe_passes, training_passes
+from gamagat.engine.training.probe import probes
+from gamagat.engine.training.settings import make_plan
+
+
+@pytest.mark.parametrize(
+    ("recipe", "passes"),
+    [
+        ("standard", 1),  # clean
+        ("fgsm-at", 2),  # one step, the view
+        ("rfgsm-at", 3),  # one step, the view, clean
+        ("free", 1),  # one pass serves both
+        ("gat", 3.5),  # one step, the view, clean, and in every second batch a reference
+        ("rmgm", 4),  # two steps, two views
+        ("pgd-at:steps=10", 11),
+        ("trades:steps=10", 13),  # the reference, ten steps, clean, the view
+        ("tr-gat:steps=10", 13),
+    ],
+)
+def test_passes_of_a_training_step(recipe, passes):
+    assert training_passes(make_plan(recipe)) == passes
+
+
+@pytest.mark.parametrize(("preset", "passes"), [("cifar10", 1 + 1 + 10 + 7), ("mnist", 1 + 1 + 10 + 40)])
+def test_passes_of_a_look_after_an_epoch(preset, passes):
+    assert probe_passes(probes(preset)) == passes
