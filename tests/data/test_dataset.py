@@ -156,3 +156,11 @@ def test_images_are_those_at_the_positions_and_never_the_stored_ones(kind, posit
     assert labels.equal(chosen % 5)
     batch.fill_(0.5)
     assert data.batch(torch.arange(5))[0].equal(to_unit(images))
+    with pytest.raises(IndexError):
+        data.batch(torch.arange(3, 6))
+
+
+def test_images_may_be_read_by_a_mask():
+    images = torch.arange(2, dtype=torch.uint8).view(2, 1, 1, 1)
+    data = from_tensors(images, name="two", labels=torch.arange(2))
+    assert data.read(torch.tensor([False, True])).flatten().tolist() == [1]

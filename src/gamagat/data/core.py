@@ -101,11 +101,12 @@ def to_unit(images: Tensor) -> Images:
     return images.to(torch.float32) / torch.full((), 255.0, device=images.device)
 
 
-def _run_of(positions: Tensor) -> Tensor | slice:
-    """Positions that follow each other as the slice that they are: it need not be copied."""
+def _at(images: Tensor, positions: Tensor) -> Tensor:
+    """The images at these positions; those that follow each other as a slice, which need not be copied."""
     first, count = int(positions[0]) if len(positions) else 0, len(positions)
-    follow = torch.equal(positions, torch.arange(first, first + count))
-    return slice(first, first + count) if follow and first >= 0 else positions
+    follow = positions.dtype == torch.int64 and torch.equal(positions, torch.arange(first, first + count))
+    inside = first >= 0 and first + count <= len(images)
+    return images[first : first + count] if follow and inside else images[positions]
 
 
 def from_tensors(
@@ -131,7 +132,7 @@ def from_tensors(
         raise DataError(f"images of {name!r} have no pixels: their shape is {tuple(images.shape)}")
     return Dataset(
         name=name,
-        read=lambda positions: images[_run_of(positions) if stored else positions],
+        read=lambda positions: _at(images, positions) if stored else images[positions],
         labels=labels,
         ids=torch.arange(len(labels)) if ids is None else ids,
         classes=numbered_classes(labels) if classes is None else tuple(classes),

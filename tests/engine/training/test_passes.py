@@ -1,6 +1,7 @@
 """Passes through the network, from which times are forecast."""
 
 import pytest
+import torch
 
 from gamagat.engine.training.passes import probe_passes, training_passes
 from gamagat.engine.training.probe import probes
@@ -22,7 +23,9 @@ from gamagat.engine.training.settings import make_plan
     ],
 )
 def test_passes_of_a_training_step(recipe, passes):
+    before = torch.get_rng_state()
     assert training_passes(make_plan(recipe)) == passes
+    assert torch.get_rng_state().equal(before)  # counted in the middle of a training
 
 
 @pytest.mark.parametrize(("preset", "passes"), [("cifar10", 1 + 1 + 10 + 7), ("mnist", 1 + 1 + 10 + 40)])

@@ -19,12 +19,11 @@ class _Counter(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.layer, self.count = nn.Linear(4, 3), 0
+        self.weight, self.count = nn.Parameter(torch.eye(3, 4)), 0  # drawn by nobody: dropout draws as well
 
     def forward(self, images: Tensor) -> Tensor:
         self.count += 1
-        logits: Tensor = self.layer(images.flatten(1))
-        return logits
+        return images.flatten(1) @ self.weight.T
 
 
 def training_passes(plan: Plan) -> float:

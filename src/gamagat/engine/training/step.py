@@ -56,7 +56,8 @@ class Recorder:
                 step()
             return
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self._room()):
+        # Other threads may ask the GPU for something meanwhile: one reads images, another writes checkpoints.
+        with torch.cuda.graph(graph, pool=self._room(), capture_error_mode="thread_local"):
             step()
         self.graphs[key] = graph
         graph.replay()
