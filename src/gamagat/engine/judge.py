@@ -9,7 +9,8 @@ from gamagat.pieces.gradients import logits_of
 from gamagat.pieces.threat import ThreatModel
 from gamagat.pieces.types import Images, Labels, Mask, Model, PerExample, Scores
 
-PIECE, SMALL = 512, 3 * 32 * 32  # images of at most so many numbers that a GPU is asked about at a time
+PIECE = 512  # images that a GPU looks at together
+SMALL = 3 * 32 * 32  # numbers of an image up to which a search pays; larger ones were never measured
 
 
 class Verdict(NamedTuple):

@@ -146,7 +146,7 @@ class Course:
             self.began = perf_counter()
         elif number == 4:
             settings, batch = self.plan.settings, (perf_counter() - self.began) / 3
-            passed = settings.batch * settings.replays * training_passes(self.plan)
+            passed = self.trainer.size * settings.replays * training_passes(self.plan)
             looks = len(self.probe.data) * probe_passes(self.probe.attacks)
             whole = (batch * total + batch / passed * looks) * settings.epochs
             if whole > LONG:
