@@ -117,24 +117,30 @@ def test_the_page_has_both_figures_and_never_a_guess():
     ("ours", "interval", "sentence"),
     [
         (96.9, (96.5, 97.2), None),
-        (95.0, (94.5, 95.5), "GAT, FGSM: ours, 95.00, is 2.11 points below the paper's 97.11."),
-        (99.0, (98.8, 99.2), "GAT, FGSM: ours, 99.00, is 1.89 points above the paper's 97.11."),
+        (95.0, (94.5, 95.5), "- GAT, beside the paper: FGSM -2.11.\n"),
+        (99.0, (98.8, 99.2), "- GAT, beside the paper: FGSM +1.89.\n"),
         (97.0, (96.9, 97.11), None),  # the end of the interval is inside
     ],
 )
 def test_a_difference_larger_than_the_interval_has_a_sentence(ours, interval, sentence):
     words = page_of(replace(GOOD, ours=ours, interval=interval))
-    assert (sentence in words) if sentence else ("the paper's 97.11" not in words)
+    assert (sentence in words) if sentence else ("beside the paper" not in words)
 
 
 def test_known_reasons_stand_with_the_difference():
     apart = replace(GOOD, ours=90.0, interval=(89.0, 91.0), about=ABOUT | {"changed": {"epochs": "1"}})
     words = page_of(apart, FGSM="Columns have reasons.", GAT="Rows, too.", Normal="Not this one.")
-    line = next(line for line in words.splitlines() if "ours, 90.00" in line)
-    assert line.endswith(
-        "Made with epochs=1 in place of the experiment's own setting. Rows, too. Columns have reasons."
-    )
+    assert (
+        "- GAT, beside the paper: FGSM -7.11. Made with epochs=1 in place of the experiment's own "
+        "setting. Rows, too.\n- FGSM: Columns have reasons.\n"
+    ) in words
     assert "Not this one" not in words
+
+
+def test_how_many_images_are_behind_a_figure_is_told():
+    far = replace(GOOD, column="CW mean L2", unit="L2", ours=0.7, interval=(0.6, 0.8), n=806)
+    words = page_of(GOOD, far)
+    assert "- Images: 10,000.\n- Images behind distances: 806.\n" in words
 
 
 def test_a_network_of_the_users_is_called_so():

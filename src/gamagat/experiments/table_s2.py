@@ -19,7 +19,7 @@ ROWS = {
     "GAMA-FW": (published("gama-fw"), published("gama-fw-10")),
 }
 NOTES = {
-    "": "The network is ours unless you bring TRADES' own with --checkpoint all=wrn-34-10@FILE.",
+    "": "The network is not the paper's unless you bring TRADES' own with --checkpoint all=wrn-34-10@FILE.",
     "PGD probability margin + l2": "That lambda stays constant in this row is inferred from the text.",
     "10-step single": "The paper does not state lambda and the steps of its 10-step attacks.",
     "10-step x5": "The paper does not state lambda and the steps of its 10-step attacks.",
