@@ -4,6 +4,8 @@ from torch import Tensor, nn
 
 import gamagat
 from gamagat.data.core import Dataset, from_tensors
+from gamagat.engine import arena
+from gamagat.engine.codec import encode_all
 from gamagat.engine.evaluate import evaluate
 from gamagat.engine.plan import plan_attacks
 from gamagat.engine.watch import Onlooker
@@ -62,6 +64,21 @@ class Doubled(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         return self.net(images.double()).float()
+
+
+def test_images_of_a_run_that_will_be_forgotten_are_not_compressed(model, data, monkeypatch, tmp_path):
+    stored: list[int] = []
+
+    def encoded(images):
+        stored.append(len(images))
+        return encode_all(images)
+
+    monkeypatch.setattr(arena, "encode_all", encoded)
+    forgotten = run(model, data, "pgd:steps=8")
+    assert sum(stored) == 0
+    kept = run(model, data, "pgd:steps=8", out=tmp_path)
+    assert sum(stored) == kept.clean.count - kept.standing.count > 0
+    assert forgotten.standing == kept.standing
 
 
 def test_the_worst_case_is_taken_image_by_image(model, data):

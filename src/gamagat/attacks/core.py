@@ -183,12 +183,10 @@ class IterativeAttack:
                 return moved, None
             moved = self._confirmed(model, moved, threat)
             leave = (moved.caught >= 0) | (moved.step == self.steps)
-            if not bool(leave.any()):
-                clock.looked(moved.step)
-                return moved, None
-            rest = pick(moved, ~leave)
+            leaving = leave.nonzero().flatten()
+            rest = pick(moved, ~leave) if len(leaving) else moved
             clock.looked(rest.step)
-            return rest, self._news(pick(moved, leave), threat)
+            return rest, self._news(pick(moved, leaving), threat) if len(leaving) else None
 
         return in_lanes(model, x, enter, step)
 

@@ -35,7 +35,7 @@ class Chunk(NamedTuple):
     """What the judge saw of a chunk of images; putting it on paper is for whoever has the time."""
 
     columns: tuple[Tensor, ...]  # of verdicts, with one number for each image
-    images: Planes  # of those that were fooled
+    images: Planes  # of those that were fooled; none where they are not kept
 
     @property
     def fooled(self) -> Tensor:
@@ -64,6 +64,7 @@ class Arena:
     deadline: float = float("inf")
     onlooker: Onlooker = field(default_factory=Onlooker)
     quick: Quick | None = None  # what attacks see in place of the model
+    kept: bool = True  # whether adversarial images are stored: not if the run will be forgotten
 
     def network(self, watch: Watch | None = None) -> Network:
         """The model itself at its present width, under the eyes of the onlooker."""
@@ -98,7 +99,7 @@ def attacked(arena: Arena, part: Tensor, attack: Attack | None, watch: Watch) ->
         noise = Noise.for_images(ids.to(arena.device), arena.seed)
         outcome, (fooled, prediction, distance) = _judged(arena, attack, watch, x, y, noise)
     columns = (ids, fooled.int(), prediction, distance, outcome.step, outcome.forwards, outcome.backwards)
-    chosen = outcome.images[:0] if attack is None else outcome.images[fooled]
+    chosen = outcome.images[fooled] if arena.kept and attack is not None else outcome.images[:0]
     return Chunk(tuple(column.cpu() for column in columns), planes_of(chosen))
 
 

@@ -67,7 +67,8 @@ def evaluate(
 ) -> Evaluation:
     """Attack every image that the network classifies correctly with each attack of the plan.
 
-    The run is kept in the folder `out` and goes on from where it stopped; without one it is forgotten.
+    The run is kept in the folder `out` and goes on from where it stopped; without one it is forgotten, its
+    images before they are compressed.
     `force` lets a network through that returns probabilities. `precision` is what attacks compute in; the
     judge always computes in single.
     """
@@ -76,13 +77,14 @@ def evaluate(
     deadline = math.inf if max_seconds is None else monotonic() + max_seconds
     tf32 = products_in(tf32=device.type == "cuda" and precision != "fp32")
     with ranks() as group, _folder(out, group) as folder, borrowed(model), tf32:
-        arena = Arena(fitted(model), data, threat, device, batch_size, seed, deadline, onlooker)
+        kept = out is not None
+        arena = Arena(fitted(model), data, threat, device, batch_size, seed, deadline, onlooker, kept=kept)
         check_door(arena.model, data, device, force)
         with ThreadPoolExecutor(1) as pool:  # the network's hash beside that of the data
             weights = pool.submit(weights_hash, model)
             manifest = _manifest(arena, plan, words, group, weights)
         manifest = _agreed(folder, group, manifest)
-        stopped = _carry_out(arena, plan, folder, manifest, group, precision, lasting=out is not None)
+        stopped = _carry_out(arena, plan, folder, manifest, group, precision)
         if stopped != INTERRUPTED:
             group.wait()  # a process whose time is over is waited for as well
         result = summarize(read_run(folder))
@@ -172,7 +174,6 @@ def _carry_out(
     manifest: Manifest,
     group: Ranks,
     precision: str,
-    lasting: bool,
 ) -> str | None:
     """Do what is not yet done; why it stopped before the end, if it did."""
     work = Work.resume(arena, read_run(folder), manifest, group)
@@ -183,7 +184,7 @@ def _carry_out(
     group.wait()  # all have read before anyone writes
     try:
         path, salt = folder / f"ledger-{group.rank}.sqlite", manifest.fingerprint()
-        with Ledger(path, True, salt, lasting) as ledger, Scribe() as scribe:
+        with Ledger(path, True, salt, arena.kept) as ledger, Scribe() as scribe:
             book = Book(ledger, scribe)
             work.entry(book, CLEAN, None, [])
             if work.left([name for attack in plan for name, _ in attack.runs]):
