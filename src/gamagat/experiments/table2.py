@@ -15,8 +15,12 @@ PGD_AT = (
     "AutoAttack); ours is a recipe that later work found best."
 )
 R_MGM = "The weight of R-MGM's regulariser is not published; ours is not tuned."
-CONVERGED = "The paper trains all but GAT until they converge and says no more; ours has GAT's epochs and rates."
-FGSM_AT = f"{CONVERGED} We select a sound epoch where others have collapsed; the paper's network has collapsed."
+CONVERGED = (
+    "The paper trains all but GAT until they converge and says no more; ours has GAT's epochs and rates."
+)
+FGSM_AT = (
+    f"{CONVERGED} We select a sound epoch where others have collapsed; the paper's network has collapsed."
+)
 FREE = "The paper gives no settings; ours are those of its authors' script, 10 epochs of 8 replays."
 
 

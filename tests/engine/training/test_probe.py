@@ -1,12 +1,16 @@
 """The look after every epoch sees what an evaluation would see, and leaves the network as it was."""
 
+from copy import deepcopy
+
 import pytest
 import torch
 from torch import nn
 
 from gamagat import evaluate
 from gamagat.data.core import from_tensors, load_data
+from gamagat.engine.training import probe
 from gamagat.engine.training.probe import Probe, collapsed, probes
+from gamagat.engine.training.step import Recorder
 from gamagat.models.core import load_model
 from gamagat.pieces.threat import LINF, ThreatModel
 from helpers import images_like, seeded
@@ -50,6 +54,31 @@ def test_the_size_of_its_batches_changes_nothing(network, digits):
     assert looks[0] == pytest.approx(looks[1])
 
 
+@pytest.mark.parametrize("staying", [probe.STAYING, 0])
+def test_a_recorder_plays_looks_at_the_network_as_it_is_now(network, digits, monkeypatch, staying):
+    monkeypatch.setattr(probe, "STAYING", staying)
+    network, played = deepcopy(network), []
+
+    class Told(Recorder):
+        def play(self, key, step):
+            played.append(key)
+            step()
+
+    threat = ThreatModel(LINF, 0.2)
+    plain, recorded = (
+        Probe(digits.head(50), threat, CPU, probes(None), batch_size=20, recorder=recorder)
+        for recorder in (None, Told(CPU))
+    )
+    first = recorded.look(network)
+    assert first == plain.look(network)
+    with torch.no_grad():
+        for value in network.parameters():
+            value.mul_(0.7)
+    assert recorded.look(network) == plain.look(network) != first
+    assert len(played) == (6 if staying else 0)
+    assert len(set(played)) == (3 if staying else 0)  # the same operations, part by part
+
+
 @pytest.mark.parametrize(("preset", "steps"), [(None, 7), ("cifar10", 7), ("mnist", 40), ("imagenet", 20)])
 def test_epochs_are_selected_by_the_attack_of_the_data(preset, steps):
     chosen = probes(preset)
@@ -72,8 +101,8 @@ def test_the_network_comes_back_as_it_was():
     modes, wanted = [m.training for m in net.modules()], [p.requires_grad for p in net.parameters()]
     state = torch.get_rng_state()
     data = from_tensors(images_like(20, 1), name="any", labels=torch.arange(20) % 4)
-    probe = Probe(data, ThreatModel(LINF, 0.1), CPU, probes(None))
-    assert probe.look(net) == probe.look(net)  # in evaluation mode: no unit is dropped
+    looking = Probe(data, ThreatModel(LINF, 0.1), CPU, probes(None))
+    assert looking.look(net) == looking.look(net)  # in evaluation mode: no unit is dropped
     assert [m.training for m in net.modules()] == modes
     assert [p.requires_grad for p in net.parameters()] == wanted
     assert all(p.grad is None for p in net.parameters())

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
-from math import isfinite
-from typing import Any
+from math import isfinite, prod
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
-from torch import nn
+from torch import Tensor, nn
 
 from gamagat.data.core import Dataset
 from gamagat.defenses.adversary import Adversary
 from gamagat.defenses.core import Stand
 from gamagat.engine.judge import winners
 from gamagat.engine.runtime import borrowed
-from gamagat.engine.training.step import as_written
+from gamagat.engine.training.step import Recorder, as_written
 from gamagat.pieces.gradients import logits_of
 from gamagat.pieces.losses import cross_entropy
 from gamagat.pieces.noise import Noise
@@ -26,7 +26,7 @@ from gamagat.pieces.rules import projected_ascent
 from gamagat.pieces.schedules import constant
 from gamagat.pieces.starts import Start, at_image, uniform
 from gamagat.pieces.threat import ThreatModel
-from gamagat.pieces.types import Images, Scores
+from gamagat.pieces.types import Images, Labels, Scores
 
 
 class OnCollapse(StrEnum):
@@ -41,6 +41,8 @@ class OnCollapse(StrEnum):
 # network has collapsed. FALL and PARTED: how far PGD's has fallen from its best, and by how much more FGSM is
 # ahead than it was there, in standard errors of an accuracy of one half: 1.6 points with 1,000 images.
 GAP, SHARE, FALL, PARTED = 20.0, 0.5, 3.0, 5.0
+LOSSES = ("clean", "pgd-10")  # what the cross-entropy is told of
+STAYING = 1 << 26  # numbers in all images up to which they stay on the device
 SELECTED_BY = {"mnist": ("ifgsm", 40), "imagenet": ("pgd", 20)}  # else ifgsm with 7 steps
 
 
@@ -59,6 +61,15 @@ def probes(preset: str | None) -> dict[str, Adversary]:
     }
 
 
+class Part(NamedTuple):
+    """Validation images on the device, and room for what is seen of them; a recording finds both in place."""
+
+    x: Images
+    y: Labels
+    noise: Noise
+    seen: Tensor
+
+
 @dataclass(frozen=True, slots=True)
 class Probe:
     """Validation images that every epoch is measured on."""
@@ -69,6 +80,8 @@ class Probe:
     attacks: dict[str, Adversary]
     kind: torch.dtype | None = None  # what the attacks compute in
     batch_size: int = 1000
+    recorder: Recorder | None = None  # whoever plays a look as one recording
+    parts: dict[int, Part] = field(default_factory=dict)
 
     def look(self, model: nn.Module, posed: Stand | None = None) -> dict[str, float]:
         """Accuracy in percent, clean and under each attack, and the cross-entropy of clean and PGD images.
@@ -77,30 +90,49 @@ class Probe:
         """
         if posed is not None:
             posed.renew()
-        right = dict.fromkeys(["clean", *self.attacks], 0)
-        losses = dict.fromkeys(["clean", "pgd-10"], 0.0)
         with borrowed(model):
-            for part in torch.split(torch.arange(len(self.data)), self.batch_size):
-                x, y = self.data.batch(part, self.device)
-                if self.device.type == "cuda":
-                    x = x.contiguous(memory_format=torch.channels_last)
-                noise = Noise.for_images(self.data.ids[part].to(self.device))
-                with nullcontext() if len(x) == self.batch_size else as_written():
-                    views = {
-                        name: attack(posed or self._cast(model), x, y, self.threat, noise)
-                        for name, attack in self.attacks.items()
-                    }
-                for name, images in {"clean": x, **views}.items():
-                    logits = self._logits(model, images)
-                    right[name] += int((winners(logits) == y).sum())
-                    if name in losses:
-                        losses[name] += float(F.cross_entropy(logits, y, reduction="sum"))
-        count = len(self.data)
-        accuracies = {name: 100 * number / count for name, number in right.items()}
-        known = {
-            f"{name} validation loss": total / count for name, total in losses.items() if isfinite(total)
+            places = torch.split(torch.arange(len(self.data)), self.batch_size)
+            looks = [self._seen(model, posed, number, part) for number, part in enumerate(places)]
+        count, seen = len(self.data), torch.stack(looks).sum(0).tolist()
+        names = ["clean", *self.attacks]
+        accuracies = {name: 100 * right / count for name, right in zip(names, seen, strict=False)}
+        losses = {name: loss / count for name, loss in zip(LOSSES, seen[len(names) :], strict=True)}
+        return accuracies | {
+            f"{name} validation loss": loss for name, loss in losses.items() if isfinite(loss)
         }
-        return accuracies | known
+
+    def _seen(self, model: nn.Module, posed: Stand | None, number: int, places: Tensor) -> Tensor:
+        """What is seen of some images: how often the network is right of each kind, and its losses."""
+        if self.recorder is None or len(self.data) * prod(self.data.shape) > STAYING:
+            return self._counted(model, posed, self._part(places))
+        if number not in self.parts:
+            self.parts[number] = self._part(places)
+        part = self.parts[number]
+
+        def look() -> None:
+            part.seen.copy_(self._counted(model, posed, part))
+
+        self.recorder.play(("look", number, id(model)), look)
+        return part.seen
+
+    def _part(self, places: Tensor) -> Part:
+        x, y = self.data.batch(places, self.device)
+        if self.device.type == "cuda":
+            x = x.contiguous(memory_format=torch.channels_last)
+        seen = torch.zeros(1 + len(self.attacks) + len(LOSSES), device=self.device)
+        return Part(x, y, Noise.for_images(self.data.ids[places].to(self.device)), seen)
+
+    def _counted(self, model: nn.Module, posed: Stand | None, part: Part) -> Tensor:
+        x, y, noise, _ = part
+        with nullcontext() if len(x) == self.batch_size else as_written():
+            views = {
+                name: attack(posed or self._cast(model), x, y, self.threat, noise)
+                for name, attack in self.attacks.items()
+            }
+        logits = {name: self._logits(model, images) for name, images in {"clean": x, **views}.items()}
+        right = [(winners(scores) == y).sum() for scores in logits.values()]
+        losses = [F.cross_entropy(logits[name], y, reduction="sum") for name in LOSSES]
+        return torch.stack([value.float() for value in (*right, *losses)])
 
     def _cast(self, model: nn.Module) -> Callable[[Images], Scores]:
         def answer(images: Images) -> Scores:

@@ -69,7 +69,7 @@ def train(request: TrainingRequest, listener: Listener = Listener()) -> Trained:
         pixels = torch.Size(val_data.shape).numel()
         probe = Probe(
             val_data.head(plan.settings.probe), threat, device, probes(family), precision.attack,
-            batch_size=1000 * max(1, 4000 // pixels),
+            batch_size=1000 * max(1, 4000 // pixels), recorder=trainer.recorder,
         )  # fmt: skip
         story = load_checkpoint(folder, trainer) or Story()
         if trainer.compiled and len(story.rows) < plan.settings.epochs:
