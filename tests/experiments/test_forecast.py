@@ -82,3 +82,13 @@ def test_what_cannot_be_had_is_said(tmp_path):
     assert plan.seconds == 0
     assert not plan.complete
     assert "all that can be had" in list(forecast_table(plan).columns[1].cells)
+
+
+def test_why_data_cannot_be_had_is_said_once(tmp_path):
+    shop = shop_at(tmp_path / "cache")
+    shop.cache.data_dir = tmp_path
+    rows = {recipe: Network("imagenet100", "alexnet", recipe) for recipe in ("standard", "gat")}
+    first, second, *measured = forecast(toy_table(rows=rows, columns={"Clean": Measure()}), shop).items
+    assert first.state.startswith("cannot be had: no folder")
+    assert second.state == "cannot be had: no imagenet100"
+    assert {item.state for item in measured} == {"cannot be had"}

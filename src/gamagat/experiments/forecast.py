@@ -43,6 +43,19 @@ class Forecast:
     """All that a table would run."""
 
     items: list[Item] = field(default_factory=list)
+    lost: set[str] = field(default_factory=set)  # data that cannot be had
+
+    def add(self, kind: str, name: str, data: str, look: Callable[[], tuple[str, float]]) -> None:
+        """One thing more. Why it cannot be had is told once: what is measured fails as its network does."""
+        if data in self.lost:
+            self.items.append(Item(kind, name, f"{MISSING}: no {data}" if kind == "train" else MISSING))
+            return
+        try:
+            self.items.append(Item(kind, name, *look()))
+        except (DataError, ModelError) as error:
+            if isinstance(error, DataError):
+                self.lost.add(data)
+            self.items.append(Item(kind, name, f"{MISSING}: {error}" if kind == "train" else MISSING))
 
     @property
     def seconds(self) -> float:
@@ -59,10 +72,10 @@ def forecast(table: Table, shop: Workshop) -> Forecast:
     check(table, shop)
     plan, paces = Forecast(), Paces(shop)
     for network in table.networks:
-        plan.items.append(_told("train", network.name, partial(_training, network, shop, paces)))
+        plan.add("train", network.name, network.data, partial(_training, network, shop, paces))
     for slot in table.slots:
         name = f"{slot.row}, {slot.column}"
-        plan.items.append(_told("measure", name, partial(_measuring, table, slot, shop, paces)))
+        plan.add("measure", name, slot.network.data, partial(_measuring, table, slot, shop, paces))
     return plan
 
 
@@ -71,15 +84,16 @@ def forecast_figure(figure: Figure, shop: Workshop) -> Forecast:
     check(figure, shop)
     plan, paces = Forecast(), Paces(shop)
     for network in figure.networks:
-        plan.items.append(_told("train", network.name, partial(_training, network, shop, paces)))
+        plan.add("train", network.name, network.data, partial(_training, network, shop, paces))
     for line in figure.lines:
         table = figure.table(line)
         for slot in line.slots:
             name = f"{slot.row}, {slot.column}"
-            plan.items.append(_told("measure", name, partial(_measuring, table, slot, shop, paces)))
+            plan.add("measure", name, slot.network.data, partial(_measuring, table, slot, shop, paces))
         if not line.points:
             name = f"{line.row}, {line.column}"
-            plan.items.append(_told("draw", name, partial(_drawing, line, shop, paces)))
+            data = line.network.data if line.network else ""
+            plan.add("draw", name, data, partial(_drawing, line, shop, paces))
     return plan
 
 
@@ -99,14 +113,6 @@ def _drawing(line: Line, shop: Workshop, paces: Paces) -> tuple[str, float]:
     # Along an attack every step is looked at once more; against eps the attack runs at each of several.
     turns = {"iterations": 1.5, "loss-eps": len(FACTORS)}.get(line.kind, 1)
     return f"{images} images", images * turns * each
-
-
-def _told(kind: str, name: str, look: Callable[[], tuple[str, float]]) -> Item:
-    try:
-        return Item(kind, name, *look())
-    except (DataError, ModelError) as error:
-        # Once is enough: what is measured fails for the reason that its network does.
-        return Item(kind, name, f"{MISSING}: {error}" if kind == "train" else MISSING)
 
 
 def _training(network: Network, shop: Workshop, paces: Paces) -> tuple[str, float]:
