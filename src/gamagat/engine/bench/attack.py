@@ -114,7 +114,7 @@ def _timed_loop(place: Scene, loop: Loop, warm: bool) -> tuple[Timed[Images], Co
 
 
 def _evaluation_rows(place: Scene, precision: str, flops: Flops, warm: bool) -> list[Row]:
-    """Our evaluation from its door to its result, the ledger included."""
+    """Our evaluation from its door to its result, verdicts in a ledger; without a folder no image is kept."""
     if warm:
         _evaluated(place, precision)
     result, seconds, most, busy = timed(lambda: _evaluated(place, precision), place.device)
