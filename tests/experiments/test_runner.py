@@ -13,11 +13,13 @@ import torch
 from experiments.toy import COLUMNS, GAT, NORMAL, shop_at, toy_table
 from gamagat.attacks.network import OutOfTime
 from gamagat.data.core import load_data
+from gamagat.engine.distances import Distances
 from gamagat.engine.evaluate import INTERRUPTED, TIME_OVER
 from gamagat.engine.request import EvaluationRequest, prepare
 from gamagat.engine.training.run import Listener
 from gamagat.errors import ConfigError
 from gamagat.experiments import workshop
+from gamagat.experiments.cells import of_distances
 from gamagat.experiments.clock import Clock
 from gamagat.experiments.core import Derived, Measure, Network, grid
 from gamagat.experiments.runner import run, train_networks
@@ -86,7 +88,7 @@ def test_an_attack_is_the_one_that_evaluate_makes_of_the_folder(filled):
     assert cell.about["command"] == "toy"
 
 
-def test_a_distance_is_the_mean_over_images_that_are_right_and_fall(filled):
+def test_a_distance_is_the_mean_over_the_evaluations_nearest_images(filled):
     cell = cell_of(run(toy_table(), shop_at(filled)), "GAT", "CW mean L2")
     request = EvaluationRequest(
         str(shop_at(filled).cache.home(GAT)),
@@ -98,10 +100,20 @@ def test_a_distance_is_the_mean_over_images_that_are_right_and_fall(filled):
     )
     nearest = prepare(request).run().attacks[0].nearest
     assert nearest is not None
-    assert cell.ours == pytest.approx(nearest.mean)
-    half = 1.96 * np.std(nearest.found, ddof=1) / len(nearest.found) ** 0.5
-    assert cell.interval == pytest.approx((nearest.mean - half, nearest.mean + half), rel=1e-3)
-    assert (cell.n, cell.unit) == (len(nearest.found), "L2")
+    sizes = nearest.sizes[np.isfinite(nearest.sizes)]
+    assert cell.ours == pytest.approx(sizes.mean())
+    assert cell.about["mean_of_right"] == pytest.approx(nearest.mean)
+    half = 1.96 * np.std(sizes, ddof=1) / len(sizes) ** 0.5
+    assert cell.interval == pytest.approx((sizes.mean() - half, sizes.mean() + half), rel=1e-3)
+    assert (cell.n, cell.unit) == (len(sizes), "L2")
+
+
+def test_an_image_that_is_wrong_untouched_is_no_distance_away_and_one_that_never_falls_does_not_count():
+    slot = next(slot for slot in toy_table().slots if slot.column == "CW mean L2")
+    cell = of_distances(toy_table(), slot, Distances(np.array([0.0, 0.0, 0.5, 1.5, np.inf]), 0.5), 1.0, {})
+    assert (cell.ours, cell.n, cell.about) == (0.5, 4, {"right_untouched": 3, "mean_of_right": 1.0})
+    lost = of_distances(toy_table(), slot, Distances(np.array([0.0, np.inf]), 0.5), 1.0, {})
+    assert not lost.measured
 
 
 def test_images_of_a_source_that_is_the_network_itself_fool_it_as_its_own_do(filled):

@@ -8,9 +8,9 @@ from statistics import fmean, pstdev
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 
+from gamagat.engine.distances import Distances
 from gamagat.engine.share import Z95, Share
 from gamagat.experiments.core import Derived, Slot, Table
 
@@ -93,17 +93,19 @@ def of_share(table: Table, slot: Slot, share: Share, seconds: float, about: dict
     )
 
 
-def of_distances(
-    table: Table, slot: Slot, found: NDArray[np.float64], right: int, seconds: float, about: dict[str, Any]
-) -> Cell:
-    """The mean distance of the images that are right untouched and have an adversarial one."""
-    if len(found) == 0:
+def of_distances(table: Table, slot: Slot, nearest: Distances, seconds: float, about: dict[str, Any]) -> Cell:
+    """The mean distance as the paper takes it: 0 for images that are wrong untouched.
+
+    Images without an adversarial one do not count.
+    """
+    if nearest.mean is None:
         return not_run(table, slot, "no adversarial image was found at any distance")
-    mean = float(found.mean())
-    half = Z95 * float(found.std(ddof=1)) / len(found) ** 0.5 if len(found) > 1 else float("inf")
+    sizes = nearest.sizes[np.isfinite(nearest.sizes)]
+    mean = float(sizes.mean())
+    half = Z95 * float(sizes.std(ddof=1)) / len(sizes) ** 0.5 if len(sizes) > 1 else float("inf")
     interval = (mean - half, mean + half) if np.isfinite(half) else (0.0, 2 * mean)
     published = table.published(slot.row, slot.column)
-    about = about | {"right_untouched": right}
+    about = about | {"right_untouched": int((nearest.sizes > 0).sum()), "mean_of_right": nearest.mean}
     return Cell(
         slot.row,
         slot.column,
@@ -112,7 +114,7 @@ def of_distances(
         MEASURED,
         mean,
         interval,
-        len(found),
+        len(sizes),
         seconds,
         "",
         about,

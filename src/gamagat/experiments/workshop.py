@@ -134,7 +134,7 @@ class Workshop:
             return of_share(table, slot, attack.standing, attack.seconds, about)
         if attack.nearest is None:
             raise ModelError(f"{slot.measure.attack} looks for no distances; measure its accuracy")
-        return of_distances(table, slot, attack.nearest.found, result.clean.count, attack.seconds, about)
+        return of_distances(table, slot, attack.nearest, attack.seconds, about)
 
     def _carry(self, slot: Slot, place: Path) -> None:
         """Make the images on the source, judge them on the network, and keep what came out."""
