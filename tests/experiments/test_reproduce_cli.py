@@ -5,6 +5,8 @@ import json
 import pytest
 
 from experiments.toy import GAT, NORMAL, QUICK, shop_at
+from gamagat.experiments.cache import Cache
+from gamagat.experiments.words import command_for
 from gamagat.models.core import BUNDLED
 
 SETTINGS = [word for key, value in QUICK.items() for word in ("--set", f"{key}={value}")]
@@ -116,6 +118,15 @@ def test_a_network_of_ones_own(command, tmp_path):
     assert cell["recipe"] is None
     assert cell["ours"] > 90
     assert cell["command"].endswith("--checkpoint GAT=digits-cnn@digits-cnn.safetensors")
+
+
+def test_of_a_folder_only_its_name_is_written_down(tmp_path):
+    (tmp_path / "mine").mkdir()
+    given = [f"GAT={tmp_path / 'mine'}", "FBF=hf:someone/net", "ATF=zoo:gat-m-lenet-mnist"]
+    assert command_for("table2", Cache(tmp_path), given, {}) == (
+        "gamagat reproduce table2 --checkpoint GAT=mine --checkpoint FBF=hf:someone/net "
+        "--checkpoint ATF=zoo:gat-m-lenet-mnist"
+    )
 
 
 @pytest.mark.parametrize(

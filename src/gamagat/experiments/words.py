@@ -42,6 +42,11 @@ def read_settings(pairs: Sequence[str]) -> dict[str, str]:
     return settings
 
 
+def without_way(words: str) -> str:
+    """A network as it is written down: of a folder on this machine its name alone."""
+    return Path(words).name if Path(words).is_dir() else words
+
+
 def command_for(name: str, store: Cache, checkpoints: Sequence[str], settings: Mapping[str, str]) -> str:
     """The command that makes these figures again: all that decides them, and nothing about this machine."""
     words = ["gamagat", "reproduce", name]
@@ -51,7 +56,11 @@ def command_for(name: str, store: Cache, checkpoints: Sequence[str], settings: M
     for key, value in settings.items():
         words += ["--attack-set", f"{key}={value}"]
     for given in checkpoints:
-        start, _, file = given.rpartition("@")
-        words += ["--checkpoint", f"{start}@{Path(file).name}" if start else given]
+        row, _, network = given.partition("=")
+        model, _, file = network.partition("@")
+        words += [
+            "--checkpoint",
+            f"{row}={model}@{Path(file).name}" if file else f"{row}={without_way(model)}",
+        ]
     words += ["--seed", str(store.seed)] if store.seed else []
     return shlex.join(words + (["--precision", store.precision] if store.precision != "auto" else []))

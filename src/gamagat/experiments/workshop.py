@@ -32,6 +32,7 @@ from gamagat.experiments.cache import EVALUATED, Cache, words_and_weights
 from gamagat.experiments.cells import Cell, of_distances, of_share
 from gamagat.experiments.clock import Clock
 from gamagat.experiments.core import Network, Slot, Table
+from gamagat.experiments.words import without_way
 
 
 @dataclass(slots=True)
@@ -169,7 +170,7 @@ class Workshop:
             "network": cache.home(network).name,
             "recipe": None if network.given else cache.plan(network).spec,
             "changed": ({} if network.given else dict(cache.options)) | dict(self.changed),
-            "model": network.model,
+            "model": without_way(network.model),
             "data": network.data,
             "attack": None if measure.attack is None else cache.spelled(network, measure),
             "norm": measure.norm,
