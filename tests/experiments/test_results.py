@@ -140,12 +140,12 @@ def test_known_reasons_stand_with_the_difference():
 def test_how_many_images_are_behind_a_figure_is_told():
     far = replace(GOOD, column="CW mean L2", unit="L2", ours=0.7, interval=(0.6, 0.8), n=806)
     words = page_of(GOOD, far)
-    assert "- Images: 10,000.\n- Images behind distances: 806.\n" in words
+    assert "- Images: 10,000.\n- Distances: over 806 images, 0 for one wrong untouched.\n" in words
 
 
 def test_a_network_of_the_users_is_called_so():
     words = page_of(replace(GOOD, about=ABOUT | {"recipe": None, "model": "small-cnn"}))
-    assert "GAT: not trained here; small-cnn, kept as gat-1." in words
+    assert "GAT: brought with --checkpoint, small-cnn, kept as gat-1." in words
 
 
 def test_read_back_it_is_the_same(tmp_path):

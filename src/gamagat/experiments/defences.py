@@ -33,7 +33,7 @@ AUTOATTACK = (
 )
 CW = (
     "The paper says neither how many steps C&W takes (ours takes 1,000 in each of 9 searches) nor over which "
-    "images it takes the mean: over all of them, 0 for those wrong untouched, ours comes close to it."
+    "images it takes the mean; ours is over all of them, 0 for those wrong untouched."
 )
 
 

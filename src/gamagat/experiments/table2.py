@@ -21,7 +21,7 @@ CONVERGED = (
 FGSM_AT = (
     f"{CONVERGED} We select a sound epoch where others have collapsed; the paper's network has collapsed."
 )
-FREE = "The paper gives no settings; ours are those of its authors' script, 10 epochs of 8 replays."
+FREE = "The paper gives no settings; ours are those of a script by FBF's authors, 10 epochs of 8 replays."
 
 
 @EXPERIMENTS.register("table2")

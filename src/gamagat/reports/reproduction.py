@@ -256,16 +256,19 @@ def _changed(cell: Cell) -> str:
 
 def _conditions(measured: Sequence[Cell] | Sequence[Drawn]) -> Iterator[str]:
     """How the figures were made: images, seeds, commands, dates, machines; the same words once."""
-    for what, far in (("Images", False), ("Images behind distances", True)):
+    for far, what in (
+        (False, "Images: {}."),
+        (True, "Distances: over {} images, 0 for one wrong untouched."),
+    ):
         counts = sorted({cell.n for cell in measured if (cell.unit != "%") is far})
         if counts:
-            yield f"{what}: {', '.join(f'{count:,}' for count in counts)}."
+            yield what.format(", ".join(f"{count:,}" for count in counts))
     given: dict[tuple[str, str], dict[str, None]] = {}
     for cell in measured:
         if "network" in cell.about and cell.about["recipe"] is None:
             given.setdefault((cell.about["model"], cell.about["network"]), {})[cell.row] = None
     for (model, network), rows in given.items():
-        yield f"{', '.join(rows)}: not trained here; {model}, kept as {network}."
+        yield f"{', '.join(rows)}: brought with --checkpoint, {model}, kept as {network}."
     yield from dict.fromkeys(_made(cell) for cell in measured if cell.about.get("made"))
 
 
