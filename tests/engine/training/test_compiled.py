@@ -126,13 +126,14 @@ def test_a_network_whose_images_meet_elsewhere_is_left_alone():
 
 
 @pytest.mark.parametrize(
-    ("asked", "device", "epochs", "wanted"),
-    [(None, "cuda", 100, True), (None, "cuda", 2, False), (None, "cpu", 100, False), (True, "cpu", 2, True),
-     (False, "cuda", 100, False)],
+    ("asked", "device", "recipe", "epochs", "wanted"),
+    [(None, "cuda", "gat", 100, True), (None, "cuda", "gat", 2, False), (None, "cpu", "gat", 100, False),
+     (True, "cpu", "gat", 2, True), (False, "cuda", "gat", 100, False),
+     (None, "cuda", "standard", 100, False), (None, "cuda", "trades", 30, True)],
 )  # fmt: skip
-def test_a_step_is_compiled_where_it_pays(asked, device, epochs, wanted):
+def test_a_step_is_compiled_where_it_pays(asked, device, recipe, epochs, wanted):
     images = torch.zeros(40_000, 1, 1, 1, dtype=torch.uint8)
     data = from_tensors(images, name="many", labels=torch.arange(40_000) % 2)
-    plan = make_plan("gat", None, None, epochs=epochs, batch=128)
-    request = TrainingRequest("gat", compile=asked)
+    plan = make_plan(recipe, None, None, epochs=epochs, batch=128)
+    request = TrainingRequest(recipe, compile=asked)
     assert _worth_compiling(request, plan, data, torch.device(device)) == wanted

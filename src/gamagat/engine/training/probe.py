@@ -86,7 +86,7 @@ class Probe:
     def look(self, model: nn.Module, posed: Stand | None = None) -> dict[str, float]:
         """Accuracy in percent, clean and under each attack, and the cross-entropy of clean and PGD images.
 
-        Attacks may see a stand-in. The network comes back as it was.
+        A stand-in may be seen in its place. The network comes back as it was.
         """
         if posed is not None:
             posed.renew()
@@ -129,7 +129,8 @@ class Probe:
                 name: attack(posed or self._cast(model), x, y, self.threat, noise)
                 for name, attack in self.attacks.items()
             }
-        logits = {name: self._logits(model, images) for name, images in {"clean": x, **views}.items()}
+        seen = {"clean": x, **views}
+        logits = {name: self._logits(posed or self._cast(model), images) for name, images in seen.items()}
         right = [(winners(scores) == y).sum() for scores in logits.values()]
         losses = [F.cross_entropy(logits[name], y, reduction="sum") for name in LOSSES]
         return torch.stack([value.float() for value in (*right, *losses)])
@@ -143,10 +144,10 @@ class Probe:
         return answer
 
     @torch.no_grad()
-    def _logits(self, model: nn.Module, images: Images) -> Scores:
-        """As the network is trained: epochs are compared with each other, and nothing is claimed."""
+    def _logits(self, network: Callable[[Images], Scores], images: Images) -> Scores:
+        """In the precision of the attacks: epochs are compared with each other, and nothing is claimed."""
         with as_written():  # a shape and a mode of their own, a few times an epoch
-            return logits_of(self._cast(model), images)
+            return logits_of(network, images)
 
 
 def collapsed(now: dict[str, Any], before: Sequence[dict[str, Any]] = (), images: int = 1000) -> bool:

@@ -20,6 +20,7 @@ from gamagat.engine.runtime import borrowed, choose_device
 from gamagat.engine.training.checkpoint import Story, load_checkpoint
 from gamagat.engine.training.course import LAST, METRICS, SELECTED, Course, Listener, TrainingRequest
 from gamagat.engine.training.feed import divided, make_feed
+from gamagat.engine.training.passes import training_passes
 from gamagat.engine.training.posed import given_back, means
 from gamagat.engine.training.probe import Probe, probes
 from gamagat.engine.training.settings import Plan, make_plan
@@ -33,7 +34,7 @@ from gamagat.pieces.threat import ThreatModel
 __all__ = ["LAST", "METRICS", "SELECTED", "Listener", "Trained", "TrainingRequest", "train", "usual_model"]
 
 RUN = "training.json"
-LONG = 30_000  # steps from which on compiling pays, also where nothing of it is kept from an earlier run
+LONG = 100_000  # passes of a batch from which on compiling pays, also where nothing is kept from before
 USUAL = {  # the paper's networks
     "digits": "digits-cnn",
     "mnist": "m-lenet",
@@ -211,8 +212,10 @@ def _trainer(
 
 def _worth_compiling(request: TrainingRequest, plan: Plan, data: Dataset, device: torch.device) -> bool:
     """As it is asked for; else on a GPU, where training is long enough to win the minute back."""
+    if request.compile is not None:
+        return request.compile
     steps = plan.settings.epochs * plan.settings.replays * len(data) // plan.settings.batch
-    return device.type == "cuda" and steps >= LONG if request.compile is None else request.compile
+    return device.type == "cuda" and steps * training_passes(plan) >= LONG
 
 
 def _augment(plan: Plan) -> Augment:

@@ -18,6 +18,7 @@ from gamagat.defenses.step import gradients
 from gamagat.engine.easing import ease
 from gamagat.engine.ranks import Ranks
 from gamagat.engine.training.feed import Feed, Part
+from gamagat.engine.training.halves import Halves, Itself, Working
 from gamagat.engine.training.optimizers import make_optimizer
 from gamagat.engine.training.scaling import Scaler
 from gamagat.engine.training.settings import Settings
@@ -99,15 +100,18 @@ class Trainer:
         self.feed, self.size, self.augment = feed, size, augment
         self.precision, self.group, self.posed = precision, group, posed
         self.compiled, self.joined = compiled, joined
-        self.drawn = torch.compile(self._drawn, dynamic=False) if compiled else self._drawn
-        if compiled:
-            ease(model)
-            model.compile(dynamic=False)
-        self.parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
-        self.device = self.parameters[0].device
-        self.optimizer = make_optimizer(settings, self.parameters)
+        parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        self.device = parameters[0].device
+        self.optimizer = make_optimizer(settings, parameters)
         self.scaler = Scaler(self.device) if precision.train == torch.float16 else None
         self.average = deepcopy(model).eval() if settings.ema else None
+        # Weights are made worse on purpose in their own precision.
+        halved = compiled and precision.train == torch.float16 and not settings.awp
+        self.working: Working = Halves(model, torch.float16) if halved else Itself(model)
+        self.drawn = torch.compile(self._drawn, dynamic=False) if compiled else self._drawn
+        if compiled:
+            ease(self.working.net)
+            self.working.net.compile(dynamic=False)
         self.memory: dict[str, Tensor] = {}
         self.sums: dict[str, Tensor] = {}
         self.number = torch.zeros((), dtype=torch.int64, device=self.device)  # of the batch in its epoch
@@ -152,9 +156,11 @@ class Trainer:
     def _step(self, part: Part, turn: int, last: bool) -> None:
         # Indexing by a number on the device would ask the host for it; a list of one number does not.
         rate, weight = self.table.index_select(0, self.number.view(1)).squeeze(0).unbind()
+        self.working.renew()
         stage = self._stage(part.images, Tick(turn, weight))
         scale = 1.0 if self.scaler is None else self.scaler.factor
-        terms, grads = gradients(self.recipe, stage, self.parameters, self.settings.awp, scale)
+        terms, grads = gradients(self.recipe, stage, self.working.parameters, self.settings.awp, scale)
+        grads = self.working.widened(grads)
         self._shared(grads, part.share)
         overflow = None if self.scaler is None else self.scaler.settle(grads)
         self.optimizer.step(grads, rate, overflow)
@@ -166,7 +172,7 @@ class Trainer:
     def _stage(self, count: int, tick: Tick) -> Stage:
         raw = self.feed.read(self.number, count)
         return Stage(
-            self.model,
+            self.working.net,
             self.drawn(raw.images, raw.keys),
             raw.labels,
             self.threat,
