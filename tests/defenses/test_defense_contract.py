@@ -308,6 +308,13 @@ def test_the_settings_are_the_published_ones(name, family, published):
     assert settings.momentum == 0.9
 
 
+def test_the_gap_may_count_more_and_more():
+    recipe = make_plan("rmgm:weight=10,ramp=0.5").recipe
+    grows = [recipe.weight(done) for done in (0.0, 0.25, 0.5, 1.0)]
+    assert grows == pytest.approx([0, 5, 10, 10])
+    assert make_plan("rmgm:weight=10").recipe.weight(0.0) == 10
+
+
 def test_trades_stops_right_after_its_first_drop():
     plan = make_plan("trades", "cifar10").settings
     rates = [plan.rate_at()(epoch / plan.epochs) for epoch in range(plan.epochs)]
@@ -326,7 +333,7 @@ WRONG = [
     "gta", "gat:lamda=10", "gat:weight=-1", "gat:weight=much", "gat:alpha=1.5", "gat:ablation=A6",
     "gat:alternate=sometimes", "gat:step_up=85", "gat:step_up=-0.1", "gat:up=-1", "fbf:alpha=0",
     "fbf:alpha=11", "rfgsm-at:alpha=1", "rfgsm-at:alpha=-0.1", "rmgm:weight=-1", "rmgm:alpha=1",
-    "pgd-at:steps=0", "pgd-at:steps=2.5", "pgd-at:step=0", "trades:beta=-1", "trades:steps=0",
+    "rmgm:ramp=2", "pgd-at:steps=0", "pgd-at:steps=2.5", "pgd-at:step=0", "trades:beta=-1", "trades:steps=0",
     "trades:step=0", "tr-gat:beta=-6", "tr-gat:steps=0", "free:replays=0", "gat:epochs=0", "gat:batch=0",
     "gat:rate=0", "gat:drops=0.5+70", "gat:factor=0", "gat:cycle=cosine", "gat:peak=1",
     "gat:optimizer=lion", "gat:momentum=1", "gat:weight_decay=-1", "gat:ema=1", "gat:smoothing=1",

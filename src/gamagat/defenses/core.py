@@ -85,6 +85,7 @@ class Stage:
     joined: bool = False  # whether several views go through the network as one batch
     compiled: bool = False  # whether what an attack does between two passes is compiled
     posed: Stand | None = None  # what attacks in evaluation mode see in place of the network
+    renewed: bool = False  # whether that has the weights of this step
 
     def logits(self, images: Images) -> Scores:
         """The network's answer in its training mode and precision, with a graph to go back through."""
@@ -129,7 +130,9 @@ class Stage:
     def _posing(self, training: bool) -> Iterator[Model]:
         """The network in the mode of the attack, its weights constants; afterwards all as it was."""
         if self.posed is not None and not training:
-            self.posed.renew()
+            if not self.renewed:
+                self.posed.renew()
+                self.renewed = True
             yield self.posed
             return
         modes = [(module, module.training) for module in self.model.modules()]

@@ -7,9 +7,12 @@ from gamagat.defenses.objectives import logit_gap
 
 
 @DEFENSES.register("rmgm", presets={"mnist": MNIST, "digits": DIGITS})
-def rmgm(weight: float = 1.0, alpha: float = 0.5) -> Recipe:
-    """R-MGM: the cross-entropy of FGSM images plus the squared gap of the logits of FGSM and R-FGSM."""
-    check_options(weight=(weight, 0.0, HUGE))
+def rmgm(weight: float = 1.0, alpha: float = 0.5, ramp: float = 0.0) -> Recipe:
+    """R-MGM: the cross-entropy of FGSM images plus the squared gap of the logits of FGSM and R-FGSM.
+
+    The gap counts `weight` times; it grows to that from nothing over the share `ramp` of the training.
+    """
+    check_options(weight=(weight, 0.0, HUGE), ramp=(ramp, 0.0, 1.0))
     random = rfgsm_view(alpha)
 
     def step(stage: Stage) -> Terms:
@@ -18,4 +21,4 @@ def rmgm(weight: float = 1.0, alpha: float = 0.5) -> Recipe:
         terms = {"ce": stage.cross_entropy(first), "gap": stage.tick.weight * logit_gap(first, second)}
         return Terms(terms, adversarial=first)
 
-    return Made(step, schedule=lambda done: weight)
+    return Made(step, schedule=lambda done: weight * min(1.0, done / ramp) if ramp else weight)

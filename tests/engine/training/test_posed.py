@@ -115,15 +115,20 @@ def test_a_network_that_cannot_be_copied_so_is_attacked_itself(model):
 def test_attacks_in_evaluation_mode_ask_it_and_no_others(recipe, asked):
     model = usual().train()
     posed = Posed(model, compiled=False)
-    count = 0
-    answer = posed.answer
+    count, renewed = 0, 0
+    answer, renew = posed.answer, posed.renew
 
     def counted(images: Tensor) -> Tensor:
         nonlocal count
         count += 1
         return answer(images)
 
-    posed.answer = counted
+    def once() -> None:
+        nonlocal renewed
+        renewed += 1
+        renew()
+
+    posed.answer, posed.renew = counted, once
     data = from_tensors(images_like(8), name="noise", labels=torch.arange(8) % 5)
     feed, made = Resident(data, 8, torch.device("cpu")), DEFENSES.make(recipe)
     trainer = Trainer(
@@ -133,13 +138,13 @@ def test_attacks_in_evaluation_mode_ask_it_and_no_others(recipe, asked):
     trainer.begin([0.05], [made.weight(0.0)])
     feed.begin(torch.arange(8), Noise.for_images(data.ids).keys)
     trainer.batch(0, Part(8, 1.0))
-    assert count == asked
+    assert (count, renewed) == (asked, int(asked > 0))
     stale = deepcopy(posed.net.state_dict())
     posed.renew()  # the step has moved the weights
     assert any(not torch.equal(value, stale[name]) for name, value in posed.net.state_dict().items())
 
 
-def test_a_probe_attacks_it_and_looks_at_the_network_itself():
+def test_a_probe_sees_by_it_what_it_sees_by_the_network():
     model = usual().train()
     data = from_tensors(images_like(40), name="noise", labels=torch.arange(40) % 5)
     probe = Probe(data, ThreatModel(LINF, 0.1), torch.device("cpu"), probes("digits"), torch.float16, 40)
