@@ -1,5 +1,6 @@
 """A compiled step, with both views in one batch, is the plain step."""
 
+from collections.abc import Callable
 from copy import deepcopy
 
 import pytest
@@ -12,7 +13,7 @@ from gamagat.defenses.views import can_be_joined, seeing
 from gamagat.engine.training.feed import Part, Resident
 from gamagat.engine.training.run import TrainingRequest, _worth_compiling
 from gamagat.engine.training.settings import Settings, make_plan
-from gamagat.engine.training.step import Trainer
+from gamagat.engine.training.step import Recorder, Trainer
 from gamagat.pieces.augment import crop_flip
 from gamagat.pieces.noise import Noise
 from gamagat.pieces.threat import LINF, ThreatModel
@@ -67,6 +68,19 @@ def test_compiled_training_is_plain_training(recipe):
     theirs = quick.model.state_dict()
     for name, value in plain.model.state_dict().items():
         assert torch.allclose(value, theirs[name], rtol=1e-3, atol=1e-5), name
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_convolutions_are_searched_for_where_whole_batches_are_many(compiled, monkeypatch):
+    seen = []
+
+    def play(self: Recorder, key: tuple[int, bool, int], step: Callable[[], None]) -> None:
+        seen.append((key[2], torch.backends.cudnn.benchmark))
+
+    monkeypatch.setattr(Recorder, "play", play)
+    trained(network(), "standard", compiled)
+    assert seen == [(SIZE, compiled), (SIZE, compiled), (COUNT - 2 * SIZE, False)]
+    assert not torch.backends.cudnn.benchmark
 
 
 @pytest.mark.parametrize("recipe", ["gat", "rfgsm-at", "rmgm", "trades"])

@@ -17,6 +17,7 @@ from gamagat.defenses.core import Precision, Recipe, Stage, Stand, Terms, Tick
 from gamagat.defenses.step import gradients
 from gamagat.engine.easing import ease
 from gamagat.engine.ranks import Ranks
+from gamagat.engine.runtime import searched
 from gamagat.engine.training.feed import Feed, Part
 from gamagat.engine.training.halves import Halves, Itself, Working
 from gamagat.engine.training.optimizers import make_optimizer
@@ -143,9 +144,17 @@ class Trainer:
             def step(last: bool = last) -> None:
                 self._step(part, turn, last)
 
-            # The rest of an epoch has a size of its own: recorded, too, but not worth a compilation.
-            with nullcontext() if part.images == self.size else as_written():
+            with self._manner(part.images):
                 self.recorder.play((turn, last, part.images), step)
+
+    def _manner(self, images: int) -> AbstractContextManager[object]:
+        """Compiled, the fastest convolutions searched for: a long training wins that back.
+
+        The rest of an epoch has a size of its own: recorded, too, but not worth a compilation.
+        """
+        if images != self.size:
+            return as_written()
+        return searched() if self.compiled else nullcontext()
 
     def told(self) -> dict[str, float]:
         """The means over the epoch so far."""
