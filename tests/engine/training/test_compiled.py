@@ -70,6 +70,7 @@ def test_compiled_training_is_plain_training(recipe):
         assert torch.allclose(value, theirs[name], rtol=1e-3, atol=1e-5), name
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("compiled", [False, True])
 def test_convolutions_are_searched_for_where_whole_batches_are_many(compiled, monkeypatch):
     seen = []
