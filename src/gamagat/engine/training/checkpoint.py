@@ -70,8 +70,12 @@ def set_aside(tensors: Mapping[str, Tensor]) -> Callable[[], dict[str, Tensor]]:
     def brought() -> dict[str, Tensor]:
         aside = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         aside.wait_event(ready)
-        with torch.cuda.stream(aside):  # not in line with the training
-            return {name: copy.cpu() for name, copy in copies.items()}
+        # Not in line with the training, and without waiting for each, which takes memory that is locked in
+        # place: while a copy into any other is made, the training may not be able to ask for its next step.
+        with torch.cuda.stream(aside):
+            found = {name: copy.to("cpu", non_blocking=True) for name, copy in copies.items()}
+        aside.synchronize()
+        return found
 
     return brought
 
