@@ -17,8 +17,8 @@ from gamagat.engine.distances import Distances
 from gamagat.engine.evaluate import INTERRUPTED, TIME_OVER
 from gamagat.engine.request import EvaluationRequest, prepare
 from gamagat.engine.training.run import Listener
-from gamagat.errors import ConfigError
-from gamagat.experiments import workshop
+from gamagat.errors import ConfigError, DataError
+from gamagat.experiments import cache, workshop
 from gamagat.experiments.cells import of_distances
 from gamagat.experiments.clock import Clock
 from gamagat.experiments.core import Derived, Measure, Network, grid
@@ -343,3 +343,23 @@ def test_mean_and_deviation_over_seeds(filled):
     assert [slot.row for slot in part.slots] == ["run 1", "run 2"]
     cut = replace(table, slots=grid({"run 1": GAT}, {"FGSM": COLUMNS["FGSM"]}))
     assert run(cut, shop_at(filled)).cells[-1].reason == "1 of 2 runs are missing"
+
+
+def test_a_trained_network_is_measured_where_its_training_images_are_not(filled, monkeypatch, tmp_path):
+    def missing(*_):
+        raise DataError("no training images here")
+
+    root = tmp_path / "cache"
+    copytree(filled, root)
+    home = shop_at(root).cache.home(GAT)
+    monkeypatch.setattr(cache, "split_data", missing)
+    shop = shop_at(root)
+    shop.cache.seed = 5  # nothing is measured yet
+    assert shop.cache.home(GAT) == home
+    monkeypatch.setattr(workshop, "train", lambda *_: pytest.fail("it trains again"))
+    table = toy_table(rows={"GAT": GAT}, columns={"FGSM": COLUMNS["FGSM"]})
+    assert [cell.status for cell in run(table, shop).cells] == ["measured"]
+    (note,) = (root / "data").iterdir()
+    note.write_text("nothing")
+    with pytest.raises(DataError, match="no training images here"):
+        shop_at(root).cache.home(GAT)

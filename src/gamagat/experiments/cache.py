@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from gamagat.data.core import Dataset, load_data
-from gamagat.engine.manifest import weights_hash
+from gamagat.engine.manifest import weights_hash, write_json
 from gamagat.engine.plan import plan_attack, read_threat
 from gamagat.engine.training.settings import Plan, make_plan
 from gamagat.engine.training.splits import split_data
@@ -38,7 +38,11 @@ class Facts:
     classes: int
     train: int
     test: int
-    fingerprint: str
+    seen: Mapping[str, str]  # of each split
+
+    @property
+    def fingerprint(self) -> str:
+        return _short(self.seen)
 
 
 @dataclass(slots=True)
@@ -62,13 +66,44 @@ class Cache:
         """Of one data set; one that is missing is looked for once."""
         if data not in self._facts:
             try:
-                self._facts[data] = _facts(data, self.data_dir)
+                self._facts[data] = self._looked_at(data)
             except DataError as error:
                 self._facts[data] = error
         found = self._facts[data]
         if isinstance(found, GamagatError):
             raise found
         return found
+
+    def _looked_at(self, data: str) -> Facts:
+        """The facts of data that are there; of training images also if they were there once."""
+        test = load_data(data, "test", self.data_dir)
+        seen = _glimpse(test)
+        try:
+            train = split_data(data, "train", self.data_dir)
+            family, count, other = train.preset or train.name, len(train), _glimpse(train)
+        except DataError:
+            if (known := self._known(data, seen)) is None:
+                raise
+            family, count, other = known["family"], known["train"], known["seen"]["train"]
+        splits = {"train": other, "test": seen}
+        return Facts(family, test.preset, test.eps, test.shape, len(test.classes), count, len(test), splits)
+
+    def remember(self, data: str) -> None:
+        """What the name of a network needs of its training images, for a machine that does not have them."""
+        facts = self.facts(data)
+        place = self._note(data, facts.seen["test"])
+        if not place.is_file():
+            place.parent.mkdir(parents=True, exist_ok=True)
+            write_json(place, {"family": facts.family, "train": facts.train, "seen": dict(facts.seen)})
+
+    def _known(self, data: str, seen: str) -> dict[str, Any] | None:
+        try:
+            return dict(json.loads(self._note(data, seen).read_text()))
+        except (OSError, ValueError):
+            return None
+
+    def _note(self, data: str, seen: str) -> Path:
+        return self.root / "data" / f"{_slug(data)[:40]}-{seen[:8]}.json"
 
     def plan(self, network: Network) -> Plan:
         """The recipe of a network with every setting."""
@@ -162,15 +197,6 @@ def words_and_weights(network: Network) -> tuple[str, Path | None]:
     if not weights.is_file():
         raise ConfigError(f"there is no file {weights}; write MODEL@FILE with weights that are there")
     return network.model, weights
-
-
-def _facts(data: str, data_dir: Path | None) -> Facts:
-    train, test = split_data(data, "train", data_dir), load_data(data, "test", data_dir)
-    return Facts(
-        train.preset or train.name, test.preset, test.eps, test.shape, len(test.classes), len(train),
-        len(test),
-        _short({"train": _glimpse(train), "test": _glimpse(test)}),
-    )  # fmt: skip
 
 
 def _glimpse(data: Dataset) -> str:

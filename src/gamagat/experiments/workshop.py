@@ -57,6 +57,7 @@ class Workshop:
         if self.cache.is_trained(network):
             return home
         self.clock.check()
+        self.cache.remember(network.data)
         request = TrainingRequest(
             str(network.recipe), network.data, network.model, home, self.cache.data_dir,
             dict(self.cache.options), "linf", network.eps, None, network.seed, self.device,
