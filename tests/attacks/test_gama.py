@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 from gamagat.attacks.combine import entries, standing
 from gamagat.attacks.core import ATTACKS
+from gamagat.errors import ConfigError
 from gamagat.pieces.noise import Noise
 from gamagat.pieces.threat import LINF, ThreatModel
 from helpers import images_like, seeded, tiny_network
@@ -117,6 +118,12 @@ def test_guided_by_the_clean_image_the_first_step_is_not(double_model, doubles):
         for weight in (50.0, 0.0)
     )
     assert not torch.equal(*(attack(double_model, x, y, THREAT, noise).images for attack in (first, plain)))
+
+
+@pytest.mark.parametrize("name", ["gama-pgd", "gama-fw", "gama-mt", "ga-ce"])
+def test_the_published_attack_cannot_be_guided_by_the_clean_image(name):
+    with pytest.raises(ConfigError, match="leave out one of as_published=true and guide=clean"):
+        ATTACKS.make(name, as_published=True, guide="clean")
 
 
 def test_an_image_that_falls_leaves_with_the_iterate_that_fooled(double_model, doubles):

@@ -19,6 +19,7 @@ from gamagat.attacks.core import (
     clean_image,
     first_iterate,
 )
+from gamagat.errors import ConfigError
 from gamagat.pieces.losses import Loss, by_autograd, cross_entropy, guided, probability_margin
 from gamagat.pieces.rules import Rule, adam, frank_wolfe, projected_ascent
 from gamagat.pieces.schedules import constant, milestone, ramp_down, stepped
@@ -48,10 +49,12 @@ def _dropping(rate: float, drops: tuple[float, ...], factor: float, steps: int) 
 def _guided(
     loss: Loss, weight: Schedule, rule: Rule, steps: int, guide: Guided, as_published: bool
 ) -> Attack:
-    """From a random corner, guided by that corner or by the image; as published, to the last step.
-
-    As published, the corner guides whatever `guide` says: the scripts know nothing else.
-    """
+    """From a random corner, guided by that corner or by the image; as published, to the last step."""
+    if as_published and guide == "clean":
+        raise ConfigError(
+            "as published, GAMA is guided by its noisy start, and guide=clean cannot be had; leave out one "
+            "of as_published=true and guide=clean"
+        )
     if as_published:
         loss = by_autograd(guided(loss, weight))
         return IterativeAttack(unclipped(corner()), loss, rule, steps, guide=first_iterate, stop=False)
