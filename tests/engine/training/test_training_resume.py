@@ -1,6 +1,7 @@
 """Training survives whatever happens to it, and ends with the same weights to the last bit."""
 
 import json
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -21,7 +22,10 @@ from training.small_training import (
     write_images,
 )
 
+from gamagat.engine.scribe import Scribe
+from gamagat.engine.training import course
 from gamagat.engine.training.checkpoint import NAME
+from gamagat.engine.training.course import Course
 from gamagat.engine.training.run import Listener
 from gamagat.errors import CheckpointError, RunError
 
@@ -105,6 +109,46 @@ def stopped_after(data, folder, epochs, **changes):
 
     with pytest.raises(PluggedOutError):
         trained(data, folder, listener=Listener(epoch=epoch), **changes)
+
+
+@pytest.mark.parametrize(("seconds", "after"), [(60.0, 5), (0.0, 1)])
+def test_where_an_epoch_is_asked_for_ahead_the_one_before_is_written_then(
+    data, tmp_path, monkeypatch, seconds, after
+):
+    monkeypatch.setattr(Course, "_asks_ahead", True)
+    monkeypatch.setattr(course, "QUEUED", seconds)
+    events = []
+    handed = Scribe.write
+
+    def watched(scribe: Scribe, task: Callable[[], None]) -> None:
+        events.append("written")
+        handed(scribe, task)
+
+    monkeypatch.setattr(Scribe, "write", watched)
+    listener = Listener(batch=lambda epoch, epochs, done, total: events.append((epoch, done)))
+    trained(data, tmp_path / "run", epochs=3, listener=listener)
+    assert events.count("written") == 3
+    for epoch in (1, 2):
+        assert events.index((epoch, after)) + 1 == events.index("written", events.index((epoch, 1)))
+    assert events[-1] == "written"
+    assert events.index("written") > events.index((1, 1))  # nothing is written in the first epoch
+    trained(data, tmp_path / "reference", epochs=3)
+    check_equal(tmp_path / "run", tmp_path / "reference")
+
+
+def test_what_is_not_written_yet_when_training_is_interrupted_is_written_then(data, tmp_path, monkeypatch):
+    monkeypatch.setattr(Course, "_asks_ahead", True)
+
+    def interrupt(epoch: int, epochs: int, done: int, total: int) -> None:
+        if (epoch, done) == (2, 1):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        trained(data, tmp_path / "run", listener=Listener(batch=interrupt))
+    assert [row["epoch"] for row in metrics(tmp_path / "run")] == [0, 1]
+    trained(data, tmp_path / "run")
+    trained(data, tmp_path / "reference")
+    check_equal(tmp_path / "run", tmp_path / "reference")
 
 
 def test_a_finished_training_is_not_made_again(data, tmp_path):

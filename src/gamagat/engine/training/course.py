@@ -41,6 +41,7 @@ METRICS = "metrics.jsonl"
 SELECTED, LAST = "model.safetensors", "last.safetensors"
 MOST_ATTEMPTS = 3
 LONG = 1800.0  # seconds from which a run without a GPU is worth a warning
+QUEUED = 1.0  # seconds that it may take at most to ask a GPU for a whole epoch, before others get a turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +90,16 @@ class Course:
     board: Callable[[dict[str, Any]], None] | None = None
     began: float = 0.0  # when the first batches were through
     scribe: Scribe = field(default_factory=Scribe)
+    unwritten: Callable[[], None] | None = None  # what the scribe will be given
 
     def run(self) -> None:
         """From the first epoch that is not done to the last, or to where the watchdog ends it."""
         with self.scribe:
-            while len(self.story.rows) < self.plan.settings.epochs and self.story.ended is None:
-                self._epoch(len(self.story.rows))
+            try:
+                while len(self.story.rows) < self.plan.settings.epochs and self.story.ended is None:
+                    self._epoch(len(self.story.rows))
+            finally:
+                self._hand_over()
         if self.group.first:
             save(self.folder / LAST, set_aside(weights_of(self.trainer).state_dict())())
             _write_metrics(self.folder, self.story)  # a kill may have come between it and the checkpoint
@@ -133,10 +138,14 @@ class Course:
         order = shuffled(len(self.data), seed, epoch)
         keys = Noise.for_images(self.data.ids, seed).fold(epoch).keys
         trainer.feed.begin(my_order(order, settings.batch, self.group), keys)
+        began = perf_counter()
         for number, part in enumerate(parts):
             trainer.batch(number, part)
             self.listener.batch(epoch, settings.epochs, number + 1, len(parts))
             self._forecast(epoch, number, len(parts))
+            if self.unwritten is not None and perf_counter() - began > QUEUED:
+                self._hand_over()
+        self._hand_over()
 
     def _forecast(self, epoch: int, number: int, total: int) -> None:
         """Without a GPU, say after a few batches how long it will take if that is long."""
@@ -185,7 +194,10 @@ class Course:
         self.group.wait()
 
     def _keep(self, chosen: Callable[[], dict[str, Tensor]] | None, sound: bool) -> None:
-        """Write down all as it is now, in the time of the next epoch."""
+        """Write down all as it is now, in the time of the next epoch.
+
+        On a GPU once that has been asked for: a thread that writes holds up the one that asks.
+        """
         copies, story = set_aside(tensors_of(self.trainer)), replace(self.story, rows=[*self.story.rows])
 
         def write() -> None:
@@ -196,7 +208,19 @@ class Course:
                 keep_sound(self.folder)
             _write_metrics(self.folder, story)
 
-        self.scribe.write(write)
+        self.unwritten = write
+        if not self._asks_ahead:
+            self._hand_over()
+
+    @property
+    def _asks_ahead(self) -> bool:
+        """Whether the device is asked for a whole epoch before it has made the first steps."""
+        return self.trainer.device.type == "cuda"
+
+    def _hand_over(self) -> None:
+        if self.unwritten is not None:
+            self.scribe.write(self.unwritten)
+            self.unwritten = None
 
     def _collapsed(self, row: dict[str, Any]) -> None:
         story, val = self.story, row["val"]
