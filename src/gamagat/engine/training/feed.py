@@ -60,6 +60,8 @@ def divided(total: int, batch: int, group: Ranks) -> list[Part]:
 
 def my_order(order: Tensor, batch: int, group: Ranks) -> Tensor:
     """This process's positions, batch after batch."""
+    if group.count == 1:
+        return order
     whole = [part.tensor_split(group.count)[group.rank] for part in torch.split(order, batch)]
     return torch.cat(whole)
 
