@@ -22,6 +22,7 @@ from gamagat.experiments import cache, workshop
 from gamagat.experiments.cells import of_distances
 from gamagat.experiments.clock import Clock
 from gamagat.experiments.core import Derived, Measure, Network, grid
+from gamagat.experiments.forecast import forecast
 from gamagat.experiments.runner import run, train_networks
 from gamagat.models.core import BUNDLED, load_model
 
@@ -345,21 +346,57 @@ def test_mean_and_deviation_over_seeds(filled):
     assert run(cut, shop_at(filled)).cells[-1].reason == "1 of 2 runs are missing"
 
 
-def test_a_trained_network_is_measured_where_its_training_images_are_not(filled, monkeypatch, tmp_path):
+@pytest.fixture
+def without_training_images(filled, monkeypatch, tmp_path):
+    """A cache whose training images have gone, and its root."""
+
     def missing(*_):
         raise DataError("no training images here")
 
-    root = tmp_path / "cache"
-    copytree(filled, root)
-    home = shop_at(root).cache.home(GAT)
+    copytree(filled, tmp_path / "cache")
     monkeypatch.setattr(cache, "split_data", missing)
-    shop = shop_at(root)
-    shop.cache.seed = 5  # nothing is measured yet
-    assert shop.cache.home(GAT) == home
     monkeypatch.setattr(workshop, "train", lambda *_: pytest.fail("it trains again"))
+    return tmp_path / "cache"
+
+
+def test_a_trained_network_is_measured_where_its_training_images_are_not(filled, without_training_images):
+    shop = shop_at(without_training_images)
+    shop.cache.seed = 5  # nothing is measured yet
+    assert shop.cache.home(GAT).name in {place.name for place in (filled / "networks").iterdir()}
     table = toy_table(rows={"GAT": GAT}, columns={"FGSM": COLUMNS["FGSM"]})
     assert [cell.status for cell in run(table, shop).cells] == ["measured"]
-    (note,) = (root / "data").iterdir()
-    note.write_text("nothing")
+
+
+def test_another_network_is_neither_promised_nor_trained_there(without_training_images):
+    rows = {"GAT": GAT, "FGSM-AT": replace(GAT, recipe="fgsm-at")}
+    table = toy_table(rows=rows, columns={"FGSM": COLUMNS["FGSM"]})
+    plan = forecast(table, shop_at(without_training_images))
+    states = {(item.kind, item.name): item.state for item in plan.items}
+    assert states["measure", "GAT, FGSM"] == "there"
+    assert states["measure", "FGSM-AT, FGSM"] == "cannot be had"
+    assert [item.state for item in plan.items if item.kind == "train"] == [
+        "there", "cannot be had: no training images here",
+    ]  # fmt: skip
+    cells = run(table, shop_at(without_training_images)).cells
+    assert [cell.status == "measured" for cell in cells] == [True, False]
+
+
+@pytest.mark.parametrize("content", ["nothing", "5", "{}", '{"family": "digits", "count": [], "seen": ""}'])
+def test_a_damaged_note_of_training_images_is_none_and_is_mended(filled, tmp_path, monkeypatch, content):
+    copytree(filled, tmp_path / "cache")
+    home = shop_at(tmp_path / "cache").cache.home(GAT)
+    (note,) = (tmp_path / "cache" / "data").iterdir()
+    whole = note.read_text()
+    note.write_text(content)
+    shop_at(tmp_path / "cache").trained(GAT)
+    assert note.read_text() == whole
+    note.write_text(content)
+
+    def missing(*_):
+        raise DataError("no training images here")
+
+    monkeypatch.setattr(cache, "split_data", missing)
     with pytest.raises(DataError, match="no training images here"):
-        shop_at(root).cache.home(GAT)
+        shop_at(tmp_path / "cache").cache.home(GAT)
+    note.write_text(whole)
+    assert shop_at(tmp_path / "cache").cache.home(GAT) == home

@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,13 +18,14 @@ from gamagat.engine.manifest import weights_hash, write_json
 from gamagat.engine.plan import plan_attack, read_threat
 from gamagat.engine.training.settings import Plan, make_plan
 from gamagat.engine.training.splits import split_data
-from gamagat.errors import ConfigError, DataError, GamagatError, ModelError
+from gamagat.errors import ConfigError, DataError, GamagatError, ModelError, RunError
 from gamagat.experiments.core import Measure, Network
 from gamagat.models.core import check_weights, load_model
 from gamagat.models.loading.card import NAME as CARD
 from gamagat.models.loading.card import read_card
 
 GLIMPSE = 256  # images that tell one data set from another; all of them are compared before training goes on
+NOTED = ("family", "count", "seen")  # of training images, in the note of a cache
 EVALUATED = "fgsm:as_published=true"  # what is run where only the clean accuracy is asked for
 
 
@@ -39,6 +41,7 @@ class Facts:
     train: int
     test: int
     seen: Mapping[str, str]  # of each split
+    absent: DataError | None = None  # why there are no training images here, where they are known from before
 
     @property
     def fingerprint(self) -> str:
@@ -76,30 +79,36 @@ class Cache:
 
     def _looked_at(self, data: str) -> Facts:
         """The facts of data that are there; of training images also if they were there once."""
-        test = load_data(data, "test", self.data_dir)
+        test, absent = load_data(data, "test", self.data_dir), None
         seen = _glimpse(test)
         try:
             train = split_data(data, "train", self.data_dir)
             family, count, other = train.preset or train.name, len(train), _glimpse(train)
-        except DataError:
-            if (known := self._known(data, seen)) is None:
+        except DataError as error:
+            known, absent = self._known(data, seen), error
+            if known is None:
                 raise
-            family, count, other = known["family"], known["train"], known["seen"]["train"]
+            family, count, other = known
         splits = {"train": other, "test": seen}
-        return Facts(family, test.preset, test.eps, test.shape, len(test.classes), count, len(test), splits)
+        return Facts(
+            family, test.preset, test.eps, test.shape, len(test.classes), count, len(test), splits, absent
+        )  # fmt: skip
 
     def remember(self, data: str) -> None:
         """What the name of a network needs of its training images, for a machine that does not have them."""
         facts = self.facts(data)
+        if facts.absent is not None or self._known(data, facts.seen["test"]) == _about_training(facts):
+            return
         place = self._note(data, facts.seen["test"])
-        if not place.is_file():
+        with suppress(OSError, RunError):  # a cache that cannot be written to is of use as well
             place.parent.mkdir(parents=True, exist_ok=True)
-            write_json(place, {"family": facts.family, "train": facts.train, "seen": dict(facts.seen)})
+            write_json(place, dict(zip(NOTED, _about_training(facts), strict=True)))
 
-    def _known(self, data: str, seen: str) -> dict[str, Any] | None:
+    def _known(self, data: str, seen: str) -> tuple[str, int, str] | None:
         try:
-            return dict(json.loads(self._note(data, seen).read_text()))
-        except (OSError, ValueError):
+            content = json.loads(self._note(data, seen).read_text())
+            return str(content[NOTED[0]]), int(content[NOTED[1]]), str(content[NOTED[2]])
+        except (OSError, ValueError, KeyError, TypeError):
             return None
 
     def _note(self, data: str, seen: str) -> Path:
@@ -149,6 +158,10 @@ class Cache:
         """Whether there is nothing left to train."""
         return network.given or (self.home(network) / CARD).is_file()
 
+    def lack(self, network: Network) -> DataError | None:
+        """Why a network cannot be trained, if it has to be."""
+        return None if self.is_trained(network) else self.facts(network.data).absent
+
     def images(self, network: Network, measure: Measure) -> int:
         """How many test images are used."""
         given = [count for count in (self.n, measure.n) if count is not None]
@@ -178,6 +191,10 @@ class Cache:
         """The file of what a plot shows of a network."""
         words = {"plot": plot, "evaluation": self.evaluation(network, measure).name}
         return self.home(network) / "drawings" / f"{_slug(plot.partition(':')[0])}-{_short(words)}.json"
+
+
+def _about_training(facts: Facts) -> tuple[str, int, str]:
+    return facts.family, facts.train, facts.seen["train"]
 
 
 def words_and_weights(network: Network) -> tuple[str, Path | None]:

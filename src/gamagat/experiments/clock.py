@@ -53,7 +53,7 @@ class Clock:
             listener.epoch(row, settings)
 
         def batch(number: int, epochs: int, done: int, total: int) -> None:
-            # The checkpoint of the epoch before is written by now; this epoch is lost if it is not finished.
+            # The epoch before is written down whatever happens; this one is lost if it is not finished.
             self.check(spent if done == 1 else 0.0)
             listener.batch(number, epochs, done, total)
 

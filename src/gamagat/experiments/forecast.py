@@ -108,6 +108,8 @@ def _drawing(line: Line, shop: Workshop, paces: Paces) -> tuple[str, float]:
         and shop.cache.drawing(slot.network, slot.measure, line.plot).is_file()
     ):
         return THERE, 0.0
+    if shop.cache.lack(line.network):
+        return MISSING, 0.0
     images, pace = shop.cache.images(slot.network, slot.measure), paces.of(line.network)
     each = SURFACE * pace.forward if line.attack is None else _image_seconds(slot, shop, pace)
     # Along an attack every step is looked at once more; against eps the attack runs at each of several.
@@ -120,6 +122,8 @@ def _training(network: Network, shop: Workshop, paces: Paces) -> tuple[str, floa
         return f"{MISSING}: bring it with --checkpoint", 0.0
     if shop.cache.is_trained(network):
         return THERE, 0.0
+    if (lack := shop.cache.lack(network)) is not None:
+        return f"{MISSING}: {lack}", 0.0
     plan = shop.cache.plan(network)
     spent = _epochs(shop, network)
     left = plan.settings.epochs - len(spent)
@@ -146,6 +150,8 @@ def _measuring(table: Table, slot: Slot, shop: Workshop, paces: Paces) -> tuple[
         return f"{MISSING}: bring it with --checkpoint", 0.0
     if shop.known(table, slot) is not None:
         return THERE, 0.0
+    if any(shop.cache.lack(network) for network in slot.networks):
+        return MISSING, 0.0
     images = shop.cache.images(slot.network, slot.measure)
     # Images for a transfer are made on the source.
     pace = paces.of(slot.measure.source or slot.network)

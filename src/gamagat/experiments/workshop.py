@@ -54,10 +54,12 @@ class Workshop:
     def trained(self, network: Network) -> Path:
         """The folder of a network, trained if need be."""
         home = self.cache.home(network)
+        self.cache.remember(network.data)
         if self.cache.is_trained(network):
             return home
+        if (lack := self.cache.lack(network)) is not None:
+            raise lack
         self.clock.check()
-        self.cache.remember(network.data)
         request = TrainingRequest(
             str(network.recipe), network.data, network.model, home, self.cache.data_dir,
             dict(self.cache.options), "linf", network.eps, None, network.seed, self.device,

@@ -68,7 +68,8 @@ def set_aside(tensors: Mapping[str, Tensor]) -> Callable[[], dict[str, Tensor]]:
     ready = torch.cuda.current_stream(device).record_event()
 
     def brought() -> dict[str, Tensor]:
-        aside = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        # Of its own kind: torch deals its usual ones out in turn, and this must not be one that is recorded.
+        aside = torch.cuda.Stream(device, priority=-1)  # type: ignore[no-untyped-call]
         aside.wait_event(ready)
         # Not in line with the training, and without waiting for each, which takes memory that is locked in
         # place: while a copy into any other is made, the training may not be able to ask for its next step.

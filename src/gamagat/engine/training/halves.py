@@ -9,7 +9,10 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
+from gamagat.pieces.types import Images
+
 CAST = (nn.Conv2d, nn.Linear)  # layers that autocast gives half precision, as torch has them
+CLOSE = 0.02  # of the largest logit: how far a twin's answers may be from the network's
 
 
 class Working(Protocol):
@@ -37,19 +40,21 @@ class Itself:
 
 
 class Halves:
-    """A twin of the network; both have the same tensors, but for the weights that autocast would cast."""
+    """A twin of the network; both have the same tensors, but for the weights that autocast would cast.
 
-    def __init__(self, model: nn.Module, kind: torch.dtype) -> None:
+    Where a weight is used twice in a step, its gradients are added in half precision.
+    """
+
+    def __init__(self, model: nn.Module, kind: torch.dtype = torch.float16) -> None:
         layers = [layer for layer in model.modules() if type(layer) in CAST]
         cast = {id(value) for layer in layers for value in layer._parameters.values()}
         tensors = (*model.parameters(), *model.buffers())
         self.net = deepcopy(model, {id(value): value for value in tensors if id(value) not in cast})
-        for value in self.net.parameters():
-            if not any(value is other for other in model.parameters()):
-                value.data = value.data.to(kind)
-        self.parameters, self.originals = _trainable(self.net), _trainable(model)
         pairs = zip(self.net.parameters(), model.parameters(), strict=True)
         self.copies = [(half, whole) for half, whole in pairs if half is not whole]
+        for half, _ in self.copies:
+            half.data = half.data.to(kind)
+        self.parameters, self.originals = _trainable(self.net), _trainable(model)
 
     @torch.no_grad()
     def renew(self) -> None:
@@ -71,6 +76,37 @@ class Halves:
             if wide.stride() != grad.stride():
                 wide.copy_(grad)
         return found
+
+
+def can_be_halved(model: nn.Module, sample: Images) -> bool:
+    """Whether a twin does as the network does, tried on these images; the network comes back as it was.
+
+    It does not where the network keeps functions that know its layers, puts new tensors in place of buffers,
+    or computes with a layer in another precision.
+    """
+    kept = [buffer.clone() for buffer in model.buffers()]
+    devices = [sample.device] if sample.is_cuda else []
+    try:
+        looks = []
+        for net in (model, Halves(model).net):
+            with torch.random.fork_rng(devices), torch.autocast(sample.device.type, torch.float16):
+                logits = net(sample)
+            grads = torch.autograd.grad(logits.float().sum(), _trainable(net), allow_unused=True)
+            same = all(one is other for one, other in zip(net.buffers(), model.buffers(), strict=True))
+            looks.append((same, [grad is None for grad in grads], logits.detach().float()))
+            _put_back(model, kept)
+        (_, used, theirs), (same, used_too, ours) = looks
+        return same and used == used_too and bool((ours - theirs).abs().amax() <= CLOSE * theirs.abs().amax())
+    except Exception:  # one that cannot be copied, or not be asked
+        return False
+    finally:
+        _put_back(model, kept)
+
+
+@torch.no_grad()
+def _put_back(model: nn.Module, kept: Sequence[Tensor]) -> None:
+    for buffer, old in zip(model.buffers(), kept, strict=False):
+        buffer.copy_(old)
 
 
 def _trainable(model: nn.Module) -> list[Tensor]:

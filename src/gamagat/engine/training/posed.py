@@ -18,6 +18,7 @@ from gamagat.engine.quick.agreement import CLOSE, SAMPLE, doubt
 from gamagat.engine.quick.folding import folded, folded_weights
 from gamagat.engine.quick.halving import FullLinear, RectifiedConv, halved
 from gamagat.engine.runtime import borrowed
+from gamagat.engine.training.halves import can_be_halved
 from gamagat.pieces.types import Images, Scores
 
 
@@ -114,6 +115,7 @@ class Means(NamedTuple):
 
     compiled: bool
     joined: bool  # whether the views of a batch go through it together
+    halved: bool  # whether its passes see weights in half precision
     posed: Posed | None
 
 
@@ -122,10 +124,12 @@ def means(
 ) -> Means:
     """All that a compiled step can have with this network, tried on the first images of the data.
 
-    A stand-in for attacks is had only where they compute in half precision.
+    A stand-in for attacks, and weights that are cast once, are had only where it computes in half precision.
     """
     if not compiled:
-        return Means(compiled, joined=False, posed=None)
+        return Means(compiled, joined=False, halved=False, posed=None)
     sample, _ = data.batch(torch.arange(min(SAMPLE, len(data))), device)
     joined = can_be_joined(model, sample)
-    return Means(compiled, joined, pose(model, sample) if kind == torch.float16 else None)
+    if kind != torch.float16:
+        return Means(compiled, joined, halved=False, posed=None)
+    return Means(compiled, joined, joined and can_be_halved(model, sample), pose(model, sample))

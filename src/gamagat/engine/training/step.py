@@ -95,6 +95,7 @@ class Trainer:
         record: bool = True,
         compiled: bool = False,
         joined: bool = False,
+        halved: bool = False,
         posed: Stand | None = None,
     ) -> None:
         self.model, self.recipe, self.settings, self.threat = model, recipe, settings, threat
@@ -107,8 +108,7 @@ class Trainer:
         self.scaler = Scaler(self.device) if precision.train == torch.float16 else None
         self.average = deepcopy(model).eval() if settings.ema else None
         # Weights are made worse on purpose in their own precision.
-        halved = compiled and precision.train == torch.float16 and not settings.awp
-        self.working: Working = Halves(model, torch.float16) if halved else Itself(model)
+        self.working: Working = Halves(model) if halved and not settings.awp else Itself(model)
         self.drawn = torch.compile(self._drawn, dynamic=False) if compiled else self._drawn
         if compiled:
             ease(self.working.net)
