@@ -13,7 +13,8 @@ from gamagat.data.core import from_tensors
 from gamagat.defenses.core import DEFENSES, Precision
 from gamagat.defenses.views import can_be_joined
 from gamagat.engine.training.feed import Part, Resident
-from gamagat.engine.training.halves import Halves
+from gamagat.engine.training.halves import Halves, Itself, can_be_halved
+from gamagat.engine.training.posed import means
 from gamagat.engine.training.settings import Settings
 from gamagat.engine.training.step import Trainer
 from gamagat.models.core import build_model
@@ -35,10 +36,9 @@ def trained(model: nn.Module, recipe: str, halved: bool, side: int) -> Trainer:
     joined = can_be_joined(model, drawn(3, 4, 3, side, side))
     trainer = Trainer(
         model.train(), made, Settings(batch=SIZE), ThreatModel(LINF, 0.1), feed, SIZE, crop_flip(2),
-        Precision(HALF, HALF), joined=joined,
+        Precision(HALF, HALF), joined=joined, halved=halved,
     )  # fmt: skip
-    if halved:
-        trainer.working = Halves(model, HALF)
+    assert isinstance(trainer.working, Halves if halved else Itself)
     for epoch in range(2):
         trainer.begin([0.05] * 3, [made.weight(0.0)] * 3)
         feed.begin(torch.arange(COUNT), Noise.for_images(data.ids).fold(epoch).keys)
@@ -99,3 +99,78 @@ def test_gradients_come_back_in_the_order_of_their_weights():
         assert wide.dtype == whole.dtype
         assert torch.equal(wide, grad.to(wide.dtype))
         assert wide.stride() == whole.stride()
+
+
+class Closing(nn.Module):
+    """Keeps functions that know its layers: those of a copy know the layers of the first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.last = nn.Conv2d(3, 4, 3), nn.Linear(144, 5)
+        self.steps = [lambda x: self.conv(x).relu().flatten(1)]
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.last(self.steps[0](images))
+
+
+class Precise(nn.Module):
+    """Takes care that its last layer computes in single precision."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.last = nn.Conv2d(3, 4, 3), nn.Linear(144, 5)
+
+    def forward(self, images: Tensor) -> Tensor:
+        found = self.conv(images).relu().flatten(1)
+        with torch.autocast(images.device.type, enabled=False):
+            return self.last(found.float())
+
+
+class Replacing(nn.Module):
+    """Puts a new tensor in the place of its buffer."""
+
+    mean: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = usual()
+        self.register_buffer("mean", torch.zeros(3))
+
+    def forward(self, images: Tensor) -> Tensor:
+        self.mean = 0.9 * self.mean + 0.1 * images.mean((0, 2, 3)).detach()
+        return self.net(images - self.mean.view(-1, 1, 1))
+
+
+@pytest.mark.parametrize(
+    ("model", "can"), [(Closing, False), (Precise, False), (Replacing, False), (usual, True)]
+)
+def test_a_twin_is_tried_first(model, can):
+    net = model().train()
+    scramble(net)
+    before, dice = deepcopy(net.state_dict()), torch.get_rng_state()
+    assert can_be_halved(net, drawn(1, 4, 3, 8, 8)) == can
+    assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items())
+    assert torch.get_rng_state().equal(dice)
+
+
+@pytest.mark.parametrize(
+    ("compiled", "kind", "awp", "wanted"),
+    [
+        (True, HALF, 0.0, Halves),
+        (False, HALF, 0.0, Itself),
+        (True, None, 0.0, Itself),
+        (True, HALF, 0.1, Itself),
+    ],
+)
+def test_a_twin_is_for_long_trainings_in_half_precision(compiled, kind, awp, wanted, monkeypatch):
+    monkeypatch.setattr(torch, "compile", lambda piece, **_: piece)
+    monkeypatch.setattr(nn.Module, "compile", lambda *_, **__: None)
+    model = usual().train()
+    data = from_tensors(drawn(1, COUNT, 3, 8, 8), name="noise", labels=torch.arange(COUNT) % 5)
+    device = torch.device("cpu")
+    trainer = Trainer(
+        model, DEFENSES.make("gat"), Settings(batch=SIZE, awp=awp), ThreatModel(LINF, 0.1),
+        Resident(data, SIZE, device), SIZE, crop_flip(2), Precision(kind, kind),
+        **means(model, data, device, kind, compiled)._asdict(),
+    )  # fmt: skip
+    assert type(trainer.working) is wanted

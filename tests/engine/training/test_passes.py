@@ -1,8 +1,11 @@
 """Passes through the network, from which times are forecast."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
+from gamagat.defenses.core import Made, Terms
 from gamagat.engine.training.passes import probe_passes, training_passes
 from gamagat.engine.training.probe import probes
 from gamagat.engine.training.settings import make_plan
@@ -31,3 +34,9 @@ def test_passes_of_a_training_step(recipe, passes):
 @pytest.mark.parametrize(("preset", "passes"), [("cifar10", 1 + 1 + 10 + 7), ("mnist", 1 + 1 + 10 + 40)])
 def test_passes_of_a_look_after_an_epoch(preset, passes):
     assert probe_passes(probes(preset)) == passes
+
+
+def test_a_recipe_that_wants_more_of_a_network_is_guessed():
+    plan = make_plan("gat")
+    odd = Made(lambda stage: Terms({"top": stage.logits(stage.x).topk(5).values.mean()}))
+    assert training_passes(replace(plan, recipe=odd)) == 3

@@ -156,6 +156,16 @@ def test_a_probe_sees_by_it_what_it_sees_by_the_network():
     assert all(abs(ours[name] - plain[name]) <= 5 for name in ("fgsm", "pgd-10", "selection"))  # two images
 
 
+def test_a_probe_asks_the_stand_in_alone():
+    model = usual().train()
+    scramble(model)
+    other = deepcopy(model)
+    moved(other)
+    data = from_tensors(images_like(40), name="noise", labels=torch.arange(40) % 5)
+    probe = Probe(data, ThreatModel(LINF, 0.1), torch.device("cpu"), probes("digits"), torch.float16, 40)
+    assert probe.look(model, Posed(other, compiled=False)) == probe.look(other, Posed(other, compiled=False))
+
+
 def test_a_network_is_given_back_as_it_was():
     model = usual()
     kinds = [type(layer) for layer in model.modules()]
