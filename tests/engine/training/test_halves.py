@@ -29,11 +29,11 @@ def drawn(seed: int, *shape: int) -> Tensor:
     return torch.rand(shape, generator=torch.Generator().manual_seed(seed))
 
 
-def trained(model: nn.Module, recipe: str, halved: bool, side: int) -> Trainer:
+def trained(model: nn.Module, recipe: str, halved: bool) -> Trainer:
     """After two epochs, each of two whole batches and a rest."""
-    data = from_tensors(drawn(1, COUNT, 3, side, side), name="noise", labels=torch.arange(COUNT) % 5)
+    data = from_tensors(drawn(1, COUNT, 3, 8, 8), name="noise", labels=torch.arange(COUNT) % 5)
     feed, made = Resident(data, SIZE, torch.device("cpu")), DEFENSES.make(recipe)
-    joined = can_be_joined(model, drawn(3, 4, 3, side, side))
+    joined = can_be_joined(model, drawn(3, 4, 3, 8, 8))
     trainer = Trainer(
         model.train(), made, Settings(batch=SIZE), ThreatModel(LINF, 0.1), feed, SIZE, crop_flip(2),
         Precision(HALF, HALF), joined=joined, halved=halved,
@@ -54,7 +54,7 @@ def test_cast_once_or_in_every_pass(recipe, channels_last):
     scramble(model)
     if channels_last:
         model = model.to(memory_format=torch.channels_last)
-    one, other = (trained(deepcopy(model), recipe, halved, 8) for halved in (False, True))
+    one, other = (trained(deepcopy(model), recipe, halved) for halved in (False, True))
     assert one.told() == other.told()
     theirs = other.model.state_dict()
     for name, value in one.model.state_dict().items():
@@ -66,7 +66,7 @@ def test_cast_once_or_in_every_pass(recipe, channels_last):
 
 def test_only_what_autocast_would_cast_is_a_copy():
     model = build_model("resnet18-gat")
-    twin = Halves(model, HALF)
+    twin = Halves(model)
     layers = {name for name, layer in model.named_modules() if isinstance(layer, (nn.Conv2d, nn.Linear))}
     for (name, half), whole in zip(twin.net.named_parameters(), model.parameters(), strict=True):
         cast = name.rpartition(".")[0] in layers
@@ -83,7 +83,7 @@ def test_only_what_autocast_would_cast_is_a_copy():
 
 def test_weights_that_are_computed_from_others_are_left_alone():
     model = nn.Sequential(parametrizations.weight_norm(nn.Linear(4, 4)), nn.ReLU(), nn.Linear(4, 2))
-    kinds = {name: value.dtype for name, value in Halves(model, HALF).net.named_parameters()}
+    kinds = {name: value.dtype for name, value in Halves(model).net.named_parameters()}
     assert {kinds["2.weight"], kinds["2.bias"]} == {HALF}
     assert {kind for name, kind in kinds.items() if name.startswith("0.")} == {torch.float32}
 
@@ -91,7 +91,7 @@ def test_weights_that_are_computed_from_others_are_left_alone():
 def test_gradients_come_back_in_the_order_of_their_weights():
     model = nn.Sequential(nn.Conv2d(4, 6, 3), nn.Conv2d(6, 4, 3), nn.BatchNorm2d(4))
     model = model.to(memory_format=torch.channels_last)
-    twin = Halves(model, HALF)
+    twin = Halves(model)
     grads = [drawn(number, *value.shape).to(value.dtype) for number, value in enumerate(twin.parameters)]
     assert grads[0].stride() != twin.originals[0].stride()
     grads[2] = grads[2].to(memory_format=torch.channels_last)

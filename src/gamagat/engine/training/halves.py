@@ -30,7 +30,7 @@ class Itself:
     """The network that is trained."""
 
     def __init__(self, model: nn.Module) -> None:
-        self.net, self.parameters = model, _trainable(model)
+        self.net, self.parameters = model, trainable(model)
 
     def renew(self) -> None:
         """It is always new."""
@@ -45,7 +45,7 @@ class Halves:
     Where a weight is used twice in a step, its gradients are added in half precision.
     """
 
-    def __init__(self, model: nn.Module, kind: torch.dtype = torch.float16) -> None:
+    def __init__(self, model: nn.Module) -> None:
         layers = [layer for layer in model.modules() if type(layer) in CAST]
         cast = {id(value) for layer in layers for value in layer._parameters.values()}
         tensors = (*model.parameters(), *model.buffers())
@@ -53,8 +53,8 @@ class Halves:
         pairs = zip(self.net.parameters(), model.parameters(), strict=True)
         self.copies = [(half, whole) for half, whole in pairs if half is not whole]
         for half, _ in self.copies:
-            half.data = half.data.to(kind)
-        self.parameters, self.originals = _trainable(self.net), _trainable(model)
+            half.data = half.data.half()
+        self.parameters, self.originals = trainable(self.net), trainable(model)
 
     @torch.no_grad()
     def renew(self) -> None:
@@ -91,7 +91,7 @@ def can_be_halved(model: nn.Module, sample: Images) -> bool:
         for net in (model, Halves(model).net):
             with torch.random.fork_rng(devices), torch.autocast(sample.device.type, torch.float16):
                 logits = net(sample)
-            grads = torch.autograd.grad(logits.float().sum(), _trainable(net), allow_unused=True)
+            grads = torch.autograd.grad(logits.float().sum(), trainable(net), allow_unused=True)
             same = all(one is other for one, other in zip(net.buffers(), model.buffers(), strict=True))
             looks.append((same, [grad is None for grad in grads], logits.detach().float()))
             _put_back(model, kept)
@@ -109,5 +109,6 @@ def _put_back(model: nn.Module, kept: Sequence[Tensor]) -> None:
         buffer.copy_(old)
 
 
-def _trainable(model: nn.Module) -> list[Tensor]:
+def trainable(model: nn.Module) -> list[Tensor]:
+    """The parameters that training moves."""
     return [parameter for parameter in model.parameters() if parameter.requires_grad]

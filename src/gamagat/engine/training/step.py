@@ -19,7 +19,7 @@ from gamagat.engine.easing import ease
 from gamagat.engine.ranks import Ranks
 from gamagat.engine.runtime import searched
 from gamagat.engine.training.feed import Feed, Part
-from gamagat.engine.training.halves import Halves, Itself, Working
+from gamagat.engine.training.halves import Halves, Itself, Working, trainable
 from gamagat.engine.training.optimizers import make_optimizer
 from gamagat.engine.training.scaling import Scaler
 from gamagat.engine.training.settings import Settings
@@ -102,7 +102,7 @@ class Trainer:
         self.feed, self.size, self.augment = feed, size, augment
         self.precision, self.group, self.posed = precision, group, posed
         self.compiled, self.joined = compiled, joined
-        parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        parameters = trainable(model)
         self.device = parameters[0].device
         self.optimizer = make_optimizer(settings, parameters)
         self.scaler = Scaler(self.device) if precision.train == torch.float16 else None
