@@ -26,7 +26,7 @@ from gamagat.engine.quick.network import Quick, check_precision, remembered
 from gamagat.engine.ranks import Ranks, ranks
 from gamagat.engine.results import Evaluation, summarize
 from gamagat.engine.run import RESULT, read_run
-from gamagat.engine.runtime import borrowed, fitted, products_in
+from gamagat.engine.runtime import borrowed, fitted, held_memory, products_in
 from gamagat.engine.scribe import Scribe
 from gamagat.engine.watch import Onlooker
 from gamagat.engine.work import Book, Work
@@ -76,7 +76,7 @@ def evaluate(
     precision = check_precision(precision, device)
     deadline = math.inf if max_seconds is None else monotonic() + max_seconds
     tf32 = products_in(tf32=device.type == "cuda" and precision != "fp32")
-    with ranks() as group, _folder(out, group) as folder, borrowed(model), tf32:
+    with ranks() as group, _folder(out, group) as folder, borrowed(model), tf32, held_memory(device):
         kept = out is not None
         arena = Arena(fitted(model), data, threat, device, batch_size, seed, deadline, onlooker, kept=kept)
         check_door(arena.model, data, device, force)

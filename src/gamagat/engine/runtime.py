@@ -1,5 +1,6 @@
 """Where things run: the device, the batch that fits it, and a network borrowed and given back as it was."""
 
+import ctypes
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from typing import Any
@@ -94,6 +95,42 @@ def _switches() -> list[tuple[Any, str, Any, Any]]:
     if hasattr(matmul, "fp32_precision") and hasattr(cudnn, "conv"):
         return [(place, "fp32_precision", "ieee", "tf32") for place in (matmul, cudnn.conv, cudnn.rnn)]
     return [(place, "allow_tf32", False, True) for place in (matmul, cudnn)]
+
+
+TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # as glibc's mallopt calls them
+ALL = (1 << 31) - 1, 1 << 30  # what is freed is kept, and no tensor is a mapping of its own
+USUAL = 1 << 26, 1 << 25  # where glibc itself ends once large blocks have been freed
+
+
+@contextmanager
+def held_memory(device: torch.device) -> Iterator[None]:
+    """On a CPU: freed memory stays with the process until the end, where the system's library can do that.
+
+    Otherwise it goes back, and each step pages in anew what the one before had: for small networks a third of
+    the time.
+    """
+    library = _glibc() if device.type == "cpu" else None
+    try:
+        _thresholds(library, ALL)
+        yield
+    finally:
+        _thresholds(library, USUAL)
+        if library is not None:
+            library.malloc_trim(0)
+
+
+def _glibc() -> Any:
+    try:
+        library = ctypes.CDLL(None)
+    except (OSError, TypeError):  # not on every system is the program itself a library
+        return None
+    return library if hasattr(library, "mallopt") and hasattr(library, "malloc_trim") else None
+
+
+def _thresholds(library: Any, values: tuple[int, int]) -> None:
+    if library is not None:
+        for name, value in zip((TRIM_THRESHOLD, MMAP_THRESHOLD), values, strict=True):
+            library.mallopt(name, value)
 
 
 @contextmanager

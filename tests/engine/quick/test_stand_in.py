@@ -223,7 +223,7 @@ def test_the_folded_network_gives_the_verdicts_of_the_network(spec, tmp_path):
     exact = run(digits, few, tmp_path / "exact", spec, precision="fp32", threat=threat, batch_size=32)
     quick = run(digits, few, tmp_path / "quick", spec, threat=threat, batch_size=32)
     assert exact.manifest.made["attacks in"] == "the network as it is"
-    assert quick.manifest.made["attacks in"] == FOLDED
+    assert quick.manifest.made["attacks in"].startswith(FOLDED)
     names = [name for attack in exact.manifest.attacks for name in attack["runs"]]
     stood, stands = exact.standing(names), quick.standing(names)
     assert 2 < stood.sum() < 58

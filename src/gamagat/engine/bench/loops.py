@@ -19,6 +19,7 @@ from gamagat.engine.bench.scene import Scene
 from gamagat.engine.plan import PlannedAttack, plan_attacks
 from gamagat.engine.quick.agreement import SAMPLE
 from gamagat.engine.quick.network import check_precision, quickened
+from gamagat.engine.runtime import held_memory
 from gamagat.pieces.noise import Noise
 from gamagat.pieces.types import Images, Labels, Model
 
@@ -66,7 +67,8 @@ def our_loop(place: Scene, precision: str) -> Loop:
         noise = Noise.for_images(here.data.ids.to(here.device), here.seed)
         cuda = here.device.type == "cuda"  # where the engine pads batches and looks now and then, too
         network = Network(model, here.batch_size, cuda, patience=PATIENCE if cuda else 1)
-        return replace(attack, stop=False)(network, here.x, here.y, here.threat, noise).images
+        with held_memory(here.device):  # as the engine does
+            return replace(attack, stop=False)(network, here.x, here.y, here.threat, noise).images
 
     model = _shown(place, precision)
     return Loop(OURS, f"our GAMA-PGD, {precision}", place.batch_size, run, model, precision)

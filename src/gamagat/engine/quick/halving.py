@@ -8,7 +8,8 @@ from torch import Tensor, fx, nn
 
 from gamagat.engine.easing import EasedConv, ease, is_plain
 from gamagat.engine.quick.convolution import conv_relu, turned
-from gamagat.engine.quick.graph import bypass, is_own, is_relu, module_at, only_input, put, summands
+from gamagat.engine.quick.graph import module_at, put
+from gamagat.engine.quick.rectifying import Rectified, rectify
 
 
 def halved(net: fx.GraphModule) -> fx.GraphModule:
@@ -18,64 +19,14 @@ def halved(net: fx.GraphModule) -> fx.GraphModule:
         if isinstance(module, nn.Conv2d | nn.Linear) and module is not last:
             module.half()
     ease(net)
-    for node in [node for node in net.graph.nodes if is_relu(net, node)]:
-        _rectified(net, node)
+    rectify(net, is_plain, RectifiedConv)  # what the fused operation knows
     if last is not None:
         put(net, _name_of(net, last), FullLinear(last))
     net.recompile()
     return net
 
 
-def _rectified(net: fx.GraphModule, relu: fx.Node) -> None:
-    """Do the ReLU together with the convolution, or the convolution and the sum, before it where one is."""
-    before = only_input(net, relu, nn.Conv2d)
-    if before is not None and _known(module_at(net, before)):
-        bypass(net, relu, before, RectifiedConv(_conv(net, before)))
-        return
-    total = relu.args[0] if relu.args else None
-    terms = summands(total) if isinstance(total, fx.Node) and len(total.users) == 1 else None
-    if not isinstance(total, fx.Node) or terms is None:
-        return
-    if all(_is_positive(net, term) for term in terms):  # the ReLU changes neither values nor gradients
-        relu.replace_all_uses_with(total)
-        net.graph.erase_node(relu)
-        return
-    for conv, other in (terms, terms[::-1]):
-        if is_own(net, conv, nn.Conv2d) and _known(module_at(net, conv)):
-            _joined(net, relu, total, conv, other)
-            return
-
-
-def _joined(net: fx.GraphModule, relu: fx.Node, total: fx.Node, conv: fx.Node, other: fx.Node) -> None:
-    """One node for the convolution, the sum and the ReLU, where the sum was: there both terms are known."""
-    put(net, str(conv.target), RectifiedConv(_conv(net, conv)))
-    with net.graph.inserting_before(total):
-        node = net.graph.call_module(str(conv.target), (*conv.args, other))
-    relu.replace_all_uses_with(node)
-    for old in (relu, total, conv):
-        net.graph.erase_node(old)
-
-
-def _is_positive(net: fx.GraphModule, node: fx.Node) -> bool:
-    """Whether this comes from ReLUs, which let no gradient pass at zero either."""
-    terms = summands(node)
-    if terms is not None:
-        return all(_is_positive(net, term) for term in terms)
-    return is_relu(net, node) or isinstance(module_at(net, node), RectifiedConv)
-
-
-def _known(module: nn.Module | None) -> bool:
-    """Whether the fused operation knows this kind of convolution."""
-    return isinstance(module, nn.Conv2d) and is_plain(module)
-
-
-def _conv(net: fx.GraphModule, node: fx.Node) -> nn.Conv2d:
-    conv = module_at(net, node)
-    assert isinstance(conv, nn.Conv2d)
-    return conv
-
-
-class RectifiedConv(nn.Module):
+class RectifiedConv(Rectified):
     """A convolution, perhaps something added, and a ReLU in one pass over memory."""
 
     weight: Tensor

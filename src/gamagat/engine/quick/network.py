@@ -17,10 +17,12 @@ from gamagat.engine.quick.agreement import CLOSE, doubt, error_of, steady
 from gamagat.engine.quick.folding import folded
 from gamagat.engine.quick.half import HalfNetwork, tuned
 from gamagat.engine.quick.halving import halved
+from gamagat.engine.quick.winograd import winograd
 from gamagat.errors import ConfigError
 from gamagat.pieces.types import Images, Model
 
 PRECISIONS = ("auto", "fp32", "tf32", "fp16")
+WORTH_BUILDING = 2_000  # images through it and back from which on a library of our own has paid, on a CPU
 WORTH_COMPILING = 300_000  # images through the network and back from which on compiling has paid
 
 Say = Callable[[str], None]
@@ -110,7 +112,9 @@ def _rungs(model: nn.Module, precision: str, passes: int) -> list[Rung]:
     if precision in ("fp32", "tf32"):
         return []
     if precision == "auto":
-        return [Rung("fp32, batch norms folded, channels last", partial(_single, model))]
+        folded_last = Rung("fp32, batch norms folded, channels last", partial(_single, model))
+        fewer = Rung(f"{folded_last.words}, 3x3 by Winograd", partial(_single, model, fewer=True))
+        return [*([fewer] if passes >= WORTH_BUILDING else []), folded_last]
     half = torch.float16
     eager = [
         Rung("fp16, batch norms folded", partial(_half, model, True, False), half),
@@ -123,8 +127,10 @@ def _rungs(model: nn.Module, precision: str, passes: int) -> list[Rung]:
     return [*(compiled if passes >= WORTH_COMPILING else []), *eager]
 
 
-def _single(model: nn.Module) -> Model:
+def _single(model: nn.Module, fewer: bool = False) -> Model:
+    """In single precision; perhaps with fewer products."""
     net = folded(model).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    net = winograd(net) if fewer else net
     # `forward`, since a traced network that is called prints what fails in it.
     return lambda images: net.forward(images.contiguous(memory_format=torch.channels_last))
 

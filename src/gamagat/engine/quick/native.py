@@ -1,0 +1,69 @@
+"""A small library in C, built for this machine when it is first needed: where there is a compiler."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import tempfile
+from functools import cache
+from pathlib import Path
+
+COMPILERS = ("cc", "gcc", "clang")
+# Threads are torch's: the library is linked with none, and finds those that are there when it is loaded.
+COMPILE = ("-O3", "-march=native", "-fPIC", "-fopenmp", "-c")
+LINK = ("-shared",)
+PATIENCE = 60  # seconds for the compiler
+
+
+@cache
+def native(source: Path) -> ctypes.CDLL | None:
+    """The library of this source; None where it can be neither built nor loaded."""
+    compiler = _compiler()
+    if compiler is None:
+        return None
+    try:
+        return ctypes.CDLL(str(_built(source, compiler)))
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def _compiler() -> list[str] | None:
+    if given := os.environ.get("CC"):
+        return shlex.split(given)
+    found = next(filter(None, map(shutil.which, COMPILERS)), None)
+    return found and [found]  # type: ignore[return-value]
+
+
+def _built(source: Path, compiler: list[str]) -> Path:
+    """The library's file, built if it is not there; its name tells source, compiler and processor apart."""
+    parts = (source.read_text(), *compiler, *COMPILE, *LINK, _processor())
+    digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gamagat"
+    library = folder / f"{source.stem}-{digest}.so"
+    if not library.is_file():
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder) as name:
+            compiled, linked = Path(name) / "code.o", Path(name) / library.name
+            _call(*compiler, *COMPILE, str(source), "-o", str(compiled))
+            _call(*compiler, *LINK, str(compiled), "-o", str(linked))
+            linked.replace(library)
+    return library
+
+
+def _call(*command: str) -> None:
+    subprocess.run(command, check=True, capture_output=True, timeout=PATIENCE)
+
+
+def _processor() -> str:
+    """What programs for this processor may use: a home may be shared by unlike machines."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    known = sorted({line for line in lines if line.startswith(("model name", "flags", "Features"))})
+    return "\n".join((platform.machine(), platform.processor(), *known))

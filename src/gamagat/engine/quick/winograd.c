@@ -1,0 +1,163 @@
+/* 3x3 convolutions without a stride, padded by one, by Winograd's algorithm F(4x4, 3x3): a quarter of the products.
+
+   Images have their channels last, and channels come in multiples of lanes() on both sides. A tile of 4x4 results
+   depends on 6x6 pixels. Pixels and weights are taken to 36 planes, in each of which the convolution is a product of
+   matrices, and its results from there to the 4x4 of the tile. The matrices B and A are those of Lavin and Gray,
+   "Fast Algorithms for Convolutional Neural Networks", 2015; the weights come here multiplied by their G. */
+
+#include <stdlib.h>
+
+#ifdef __AVX512F__
+#define LANES 16
+#define ACROSS 4 /* vectors of results that a product makes side by side */
+#else
+#define LANES 8
+#define ACROSS 2
+#endif
+#define DOWN 6   /* tiles of a product: with ACROSS as many sums as there are registers for */
+#define BLOCK 48 /* most tiles that a thread takes through all planes at a time */
+#define PLANES 36
+
+typedef float vec __attribute__((vector_size(4 * LANES)));
+typedef float anywhere __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+typedef int bits __attribute__((vector_size(4 * LANES)));
+
+extern int omp_get_max_threads(void); /* torch's own: another library of threads would get in its way */
+
+static inline vec load(const float *from) { return *(const anywhere *)from; }
+static inline void store(float *to, vec value) { *(anywhere *)to = value; }
+static inline vec where_positive(vec sign, vec value) { return (vec)((bits)value & (bits)(sign > 0)); }
+
+long lanes(void) { return LANES; }
+long across(void) { return LANES * ACROSS; }
+
+static inline void into(vec r[6], const vec d[6]) { /* B^T d */
+  vec s = d[4] - 4 * d[2], t = d[3] - 4 * d[1], u = d[4] - d[2], v = 2 * (d[3] - d[1]);
+  r[0] = 4 * d[0] - 5 * d[2] + d[4];
+  r[1] = s + t;
+  r[2] = s - t;
+  r[3] = u + v;
+  r[4] = u - v;
+  r[5] = 4 * d[1] - 5 * d[3] + d[5];
+}
+
+static inline void outof(vec r[4], const vec m[6]) { /* A^T m */
+  vec s = m[1] + m[2], t = m[1] - m[2], u = m[3] + m[4], v = m[3] - m[4];
+  r[0] = m[0] + s + u;
+  r[1] = t + 2 * v;
+  r[2] = s + 4 * u;
+  r[3] = t + 8 * v + m[5];
+}
+
+/* ROWS tiles times a panel of weights that is WIDE vectors wide; c channels go in, m has o of them in a row. */
+#define PRODUCT(NAME, ROWS, WIDE)                                                                        \
+  static void NAME(const float *v, const float *u, float *m, long c, long o) {                           \
+    vec sum[ROWS][WIDE];                                                                                 \
+    for (int i = 0; i < ROWS; i++)                                                                       \
+      for (int j = 0; j < WIDE; j++) sum[i][j] = (vec){0};                                               \
+    for (long k = 0; k < c; k++, u += WIDE * LANES) {                                                    \
+      vec w[WIDE];                                                                                       \
+      for (int j = 0; j < WIDE; j++) w[j] = load(u + j * LANES);                                         \
+      for (int i = 0; i < ROWS; i++)                                                                     \
+        for (int j = 0; j < WIDE; j++) sum[i][j] += v[i * c + k] * w[j];                                 \
+    }                                                                                                    \
+    for (int i = 0; i < ROWS; i++)                                                                       \
+      for (int j = 0; j < WIDE; j++) store(m + i * o + j * LANES, sum[i][j]);                            \
+  }
+#define PRODUCTS(WIDE)                                                                                   \
+  PRODUCT(p1_##WIDE, 1, WIDE) PRODUCT(p2_##WIDE, 2, WIDE) PRODUCT(p3_##WIDE, 3, WIDE)                    \
+  PRODUCT(p4_##WIDE, 4, WIDE) PRODUCT(p5_##WIDE, 5, WIDE) PRODUCT(p6_##WIDE, 6, WIDE)
+PRODUCTS(1) PRODUCTS(2)
+#if ACROSS == 4
+PRODUCTS(3) PRODUCTS(4)
+#endif
+typedef void product(const float *, const float *, float *, long, long);
+static product *const products[ACROSS][DOWN] = {
+    {p1_1, p2_1, p3_1, p4_1, p5_1, p6_1},
+    {p1_2, p2_2, p3_2, p4_2, p5_2, p6_2},
+#if ACROSS == 4
+    {p1_3, p2_3, p3_3, p4_3, p5_3, p6_3},
+    {p1_4, p2_4, p3_4, p4_4, p5_4, p6_4},
+#endif
+};
+
+static void take_in(const float *x, const float *sign, float *v, long tile, long at, long h, long w, long c) {
+  long wide = (w + 3) / 4, high = (h + 3) / 4, top = tile / wide % high * 4 - 1, left = tile % wide * 4 - 1;
+  long image = tile / (high * wide) * h * w * c;
+  for (long k = 0; k < c; k += LANES) {
+    vec half[6][6], whole[6];
+    for (int j = 0; j < 6; j++) {
+      vec pixel[6], column[6];
+      for (int i = 0; i < 6; i++) {
+        long row = top + i, place = left + j, from = image + (row * w + place) * c + k;
+        int inside = row >= 0 && row < h && place >= 0 && place < w;
+        pixel[i] = inside ? load(x + from) : (vec){0};
+        if (inside && sign) pixel[i] = where_positive(load(sign + from), pixel[i]);
+      }
+      into(column, pixel);
+      for (int i = 0; i < 6; i++) half[i][j] = column[i];
+    }
+    for (int i = 0; i < 6; i++) {
+      into(whole, half[i]);
+      for (int j = 0; j < 6; j++) store(v + ((6 * i + j) * BLOCK + at) * c + k, whole[j]);
+    }
+  }
+}
+
+static void give_out(const float *m, const float *bias, const float *other, int rectified, float *y, long tile,
+                     long at, long h, long w, long o) {
+  long wide = (w + 3) / 4, high = (h + 3) / 4, top = tile / wide % high * 4, left = tile % wide * 4;
+  long image = tile / (high * wide) * h * w * o;
+  for (long k = 0; k < o; k += LANES) {
+    vec half[4][6], whole[4], more = bias ? load(bias + k) : (vec){0};
+    for (int j = 0; j < 6; j++) {
+      vec sum[6], column[4];
+      for (int i = 0; i < 6; i++) sum[i] = load(m + ((6 * i + j) * BLOCK + at) * o + k);
+      outof(column, sum);
+      for (int i = 0; i < 4; i++) half[i][j] = column[i];
+    }
+    for (int i = 0; i < 4 && top + i < h; i++) {
+      outof(whole, half[i]);
+      for (int j = 0; j < 4 && left + j < w; j++) {
+        long to = image + ((top + i) * w + left + j) * o + k;
+        vec sum = whole[j] + more;
+        if (other) sum += load(other + to);
+        store(y + to, rectified ? where_positive(sum, sum) : sum);
+      }
+    }
+  }
+}
+
+/* y = conv(x, u) + bias + other, where it is positive if it is to be rectified; of x only what has a positive sign.
+   x and sign are n*h*w*c, y and other n*h*w*o, and u has for each plane its c*o weights in panels of across() columns,
+   row after row. Sign, bias and other may be missing. Returns 1 where there is no memory. */
+int winograd(const float *x, const float *sign, const float *u, const float *bias, const float *other, float *y,
+             int rectified, long n, long h, long w, long c, long o) {
+  long tiles = n * ((h + 3) / 4) * ((w + 3) / 4), threads = omp_get_max_threads();
+  long blocks = (tiles + BLOCK * threads - 1) / (BLOCK * threads) * threads, size = (tiles + blocks - 1) / blocks;
+  int failed = 0;
+#pragma omp parallel
+  {
+    float *v = aligned_alloc(64, 4 * PLANES * BLOCK * c), *m = aligned_alloc(64, 4 * PLANES * BLOCK * o);
+    if (!v || !m) failed = 1;
+#pragma omp barrier
+#pragma omp for schedule(static)
+    for (long first = 0; first < tiles; first += size) {
+      if (failed) continue;
+      long count = tiles - first < size ? tiles - first : size;
+      for (long at = 0; at < count; at++) take_in(x, sign, v, first + at, at, h, w, c);
+      for (long plane = 0; plane < PLANES; plane++)
+        for (long k = 0; k < o; k += ACROSS * LANES) {
+          long vectors = (o - k) / LANES < ACROSS ? (o - k) / LANES : ACROSS;
+          for (long at = 0; at < count; at += DOWN) {
+            long rows = count - at < DOWN ? count - at : DOWN, row = plane * BLOCK + at;
+            products[vectors - 1][rows - 1](v + row * c, u + (plane * o + k) * c, m + row * o + k, c, o);
+          }
+        }
+      for (long at = 0; at < count; at++) give_out(m, bias, other, rectified, y, first + at, at, h, w, o);
+    }
+    free(v);
+    free(m);
+  }
+  return failed;
+}

@@ -1,0 +1,174 @@
+"""3x3 convolutions by Winograd's algorithm, for frozen weights on a CPU: `winograd.c` says how."""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, fx, nn
+
+from gamagat.engine.easing import is_plain
+from gamagat.engine.quick.convolution import turned
+from gamagat.engine.quick.graph import module_at, put
+from gamagat.engine.quick.native import native
+from gamagat.engine.quick.rectifying import Rectified, rectify
+
+SOURCE = Path(__file__).with_suffix(".c")
+G = (
+    (1 / 4, 0, 0),
+    (-1 / 6, -1 / 6, -1 / 6),
+    (-1 / 6, 1 / 6, -1 / 6),
+    (1 / 24, 1 / 12, 1 / 6),
+    (1 / 24, -1 / 12, 1 / 6),
+    (0, 0, 1),
+)
+PLANES = len(G) ** 2
+
+
+class Kernel:
+    """The library's functions."""
+
+    def __init__(self, library: ctypes.CDLL) -> None:
+        self.lanes, self.across = int(library.lanes()), int(library.across())
+        self.run = library.winograd
+        self.run.argtypes = [ctypes.c_void_p] * 6 + [ctypes.c_int] + [ctypes.c_long] * 5
+
+    def packed(self, weight: Tensor) -> Tensor:
+        """Weights in the 36 planes, for each of them in panels of columns."""
+        known = torch.tensor(G, dtype=torch.float64)
+        planes = torch.einsum("ax,by,ocxy->abco", known, known, weight.double()).flatten(0, 1).float()
+        return torch.cat([panel.flatten(1) for panel in torch.split(planes, self.across, 2)], 1)
+
+    def convolved(
+        self,
+        images: Tensor,
+        weights: Tensor,
+        bias: Tensor | None = None,
+        other: Tensor | None = None,
+        sign: Tensor | None = None,
+        rectified: bool = False,
+    ) -> Tensor:
+        """The convolution of images with packed weights; only where `sign` is positive, if it is given.
+
+        Bias and other are added, and of the sum only what is positive is kept if it is to be rectified.
+        """
+        count, channels, height, width = images.shape
+        makes = weights.shape[1] // channels
+        shape = (count, makes, height, width)
+        out = torch.empty(shape, memory_format=torch.channels_last)
+        given = [None if part is None else _ordered(part) for part in (images, sign, weights, bias, other)]
+        pointers = [None if part is None else part.data_ptr() for part in (*given, out)]
+        if out.numel() and self.run(*pointers, rectified, count, height, width, channels, makes):
+            raise MemoryError("no room for the planes of a convolution")
+        return out
+
+
+def _ordered(values: Tensor) -> Tensor:
+    """Numbers as the library expects them, images with their channels last."""
+    if values.dtype != torch.float32 or values.device.type != "cpu":
+        raise TypeError(f"numbers in single precision on a CPU, not {values.dtype} on {values.device}")
+    return values.contiguous(memory_format=torch.channels_last) if values.ndim == 4 else values.contiguous()
+
+
+@cache
+def kernel() -> Kernel | None:
+    """The library, built and loaded once; None where that cannot be done."""
+    library = native(SOURCE)
+    return None if library is None else Kernel(library)
+
+
+def winograd(net: fx.GraphModule) -> fx.GraphModule:
+    """The network with all such convolutions done so; refused where there is none, or no compiler."""
+    how = kernel()
+    if how is None:
+        raise RuntimeError("there is no compiler, or what it makes cannot be used")
+    fits = partial(_fits, lanes=how.lanes)
+    rectify(net, fits, partial(RectifiedWinograd, how=how))
+    for node in list(net.graph.nodes):
+        conv = module_at(net, node)
+        if isinstance(conv, nn.Conv2d) and fits(conv):
+            put(net, str(node.target), WinogradConv(conv, how))
+    if not any(isinstance(module, WinogradConv | RectifiedWinograd) for module in net.modules()):
+        raise ValueError("it has no such convolution")
+    net.recompile()
+    return net
+
+
+def _fits(conv: nn.Conv2d, lanes: int) -> bool:
+    usual = (conv.kernel_size, conv.stride, conv.padding) == ((3, 3), (1, 1), (1, 1))
+    return usual and is_plain(conv) and conv.in_channels % lanes == conv.out_channels % lanes == 0
+
+
+class Weights(nn.Module):
+    """Of a convolution, and of the one that takes a gradient back."""
+
+    there: Tensor
+    back: Tensor
+    bias: Tensor | None
+
+    def __init__(self, conv: nn.Conv2d, how: Kernel) -> None:
+        super().__init__()
+        self.how, weight = how, conv.weight.detach()
+        self.register_buffer("there", how.packed(weight))
+        self.register_buffer("back", how.packed(turned(weight)))
+        self.register_buffer("bias", None if conv.bias is None else conv.bias.detach().clone())
+
+
+class WinogradConv(Weights):
+    """A convolution."""
+
+    # `input` as torch has it: some call it by name.
+    def forward(self, input: Tensor) -> Tensor:
+        out: Tensor = Convolved.apply(input, self)  # type: ignore[no-untyped-call]
+        return out
+
+
+class RectifiedWinograd(Weights, Rectified):
+    """A convolution, perhaps something added, and a ReLU."""
+
+    def _shape(self, input: Tensor) -> list[int]:
+        """Of what the convolution makes of the images."""
+        count, channels, *sides = input.shape
+        return [count, self.there.shape[1] // channels, *sides]
+
+    def forward(self, input: Tensor, other: Tensor | None = None) -> Tensor:
+        if other is not None and list(other.shape) != self._shape(input):
+            plain: Tensor = Convolved.apply(input, self)  # type: ignore[no-untyped-call]
+            return torch.relu(plain + other)  # which is added to many positions
+        out: Tensor = ConvolvedRectified.apply(input, other, self)  # type: ignore[no-untyped-call]
+        return out
+
+
+class Convolved(torch.autograd.Function):
+    """There with the weights, back with the turned ones; the gradient goes to the images alone."""
+
+    @staticmethod
+    def forward(ctx: Any, images: Tensor, layer: Weights) -> Tensor:
+        ctx.layer = layer
+        return layer.how.convolved(images, layer.there, layer.bias)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        return ctx.layer.how.convolved(grads[0], ctx.layer.back), None
+
+
+class ConvolvedRectified(torch.autograd.Function):
+    """The same with a sum and a ReLU behind it; the gradient goes to the other summand, too."""
+
+    @staticmethod
+    def forward(ctx: Any, images: Tensor, other: Tensor | None, layer: Weights) -> Tensor:
+        ctx.layer, ctx.added = layer, other is not None
+        out = layer.how.convolved(images, layer.there, layer.bias, other, rectified=True)
+        ctx.save_for_backward(out)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor | None, None]:
+        (out,), how, back = ctx.saved_tensors, ctx.layer.how, ctx.layer.back
+        if not ctx.added:
+            return how.convolved(grads[0], back, sign=out), None, None
+        through = torch.ops.aten.threshold_backward(grads[0], out, 0)
+        return how.convolved(through, back), through, None
