@@ -2,6 +2,7 @@ import pytest
 import torch
 from torch import nn
 
+from gamagat.engine import runtime
 from gamagat.engine.judge import predict
 from gamagat.engine.runtime import borrowed, choose_device, default_batch_size, device_of, full_precision
 from gamagat.errors import ConfigError
@@ -95,3 +96,57 @@ def test_batches_shrink_as_images_grow():
     sizes = [default_batch_size(shape, cpu) for shape in ((1, 8, 8), (3, 32, 32), (3, 224, 224))]
     assert sizes == sorted(sizes, reverse=True)
     assert sizes[-1] >= 1
+
+
+class FakeLibrary:
+    """Writes down what it is asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, int, int]] = []
+
+    def mallopt(self, name: int, value: int) -> int:
+        self.asked.append(("mallopt", name, value))
+        return 1
+
+    def malloc_trim(self, pad: int) -> int:
+        self.asked.append(("malloc_trim", pad, 0))
+        return 1
+
+
+def test_memory_is_held_on_a_cpu_and_let_go_also_after_an_error(monkeypatch):
+    library = FakeLibrary()
+    monkeypatch.setattr(runtime, "_glibc", lambda: library)
+    with runtime.held_memory(torch.device("cuda")):
+        pass
+    assert library.asked == []
+    with pytest.raises(ZeroDivisionError), runtime.held_memory(torch.device("cpu")):
+        raise ZeroDivisionError
+    assert library.asked[:2] == [("mallopt", -1, 2**31 - 1), ("mallopt", -3, 2**30)]
+    assert library.asked[2:] == [("mallopt", -1, 2**26), ("mallopt", -3, 2**25), ("malloc_trim", 0, 0)]
+
+
+@pytest.mark.skipif(runtime._glibc() is None, reason="not this system's library")
+def test_held_memory_is_not_paged_in_again():
+    import resource  # noqa: PLC0415 - not on every system
+
+    def faults(times: int) -> int:
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        for _ in range(times):
+            torch.ones(1 << 24)  # 64 MiB, 16,384 pages
+        return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+    with runtime.held_memory(torch.device("cpu")):
+        faults(1)
+        held = faults(5)
+    assert held < 1000
+    assert faults(5) > 10 * max(held, 10)  # let go
+
+
+def test_a_system_without_such_a_library_does_without(monkeypatch):
+    def none(name: object) -> object:
+        raise TypeError("the program is no library")
+
+    monkeypatch.setattr(runtime.ctypes, "CDLL", none)
+    assert runtime._glibc() is None
+    with runtime.held_memory(torch.device("cpu")):
+        pass

@@ -129,6 +129,19 @@ def test_without_a_difference_from_the_reference_the_guided_slope_is_the_plain_o
     )
 
 
+@pytest.mark.parametrize("gap", [-6.0, 0.0, 5.0])
+def test_a_guide_that_weighs_nothing_changes_no_bit_whoever_is_beside(gap):
+    view, plain = random_view(torch.float32, gap), probability_margin
+    weights = torch.tensor([0.0, 5.0, 0.0, 0.0, 50.0, 0.0])
+    mixed = guided(plain, constant(1.0)).slope(view._replace(at=lambda _: weights))
+    alone = guided(plain, constant(0.0)).slope(view._replace(reference=None))  # nor is it asked then
+    idle = weights == 0
+    assert torch.equal(alone.direction, plain.slope(view).direction)
+    assert torch.equal(mixed.direction[idle], alone.direction[idle])
+    assert torch.equal(mixed.log_size[idle], alone.log_size[idle])
+    assert not torch.equal(mixed.direction[~idle], alone.direction[~idle])
+
+
 @pytest.mark.parametrize("gap", [-6.0, 0.0, 30.0])
 def test_the_divergence_is_that_of_the_probabilities_from_those_of_the_reference(gap):
     view = random_view(torch.float64, gap)

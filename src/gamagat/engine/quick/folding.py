@@ -18,7 +18,7 @@ from gamagat.engine.quick.graph import bypass, module_at, only_input
 class Folded(fx.GraphModule):
     """The graph of a network, and by name which batch norm went into which convolution."""
 
-    norms: dict[str, str]
+    _norms_of: dict[str, str]  # a name that no network has
 
 
 def folded(model: nn.Module) -> Folded:
@@ -34,7 +34,7 @@ def folded(model: nn.Module) -> Folded:
         if before is not None and isinstance(norm, nn.BatchNorm2d) and norm.track_running_stats:
             conv = module_at(net, before)
             assert isinstance(conv, nn.Conv2d)
-            net.norms[str(before.target)] = str(node.target)
+            net._norms_of[str(before.target)] = str(node.target)
             bypass(net, node, before, fuse_conv_bn_eval(conv, norm))
     net.delete_all_unused_submodules()
     net.recompile()
@@ -82,7 +82,7 @@ def _traced(model: nn.Module) -> Folded:
         if node.op == "call_method" and node.target == "view":
             node.target = "reshape"  # a view may not be had of images whose channels come last
     net = Folded(tracer.root, graph)
-    net.norms = {}
+    net._norms_of = {}
     return net
 
 

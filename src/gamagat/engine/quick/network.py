@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import torch
-from torch import nn
+from torch import fx, nn
 
 from gamagat.engine.quick.agreement import CLOSE, doubt, error_of, steady
 from gamagat.engine.quick.folding import folded
@@ -22,7 +22,6 @@ from gamagat.errors import ConfigError
 from gamagat.pieces.types import Images, Model
 
 PRECISIONS = ("auto", "fp32", "tf32", "fp16")
-WORTH_BUILDING = 2_000  # images through it and back from which on a library of our own has paid, on a CPU
 WORTH_COMPILING = 300_000  # images through the network and back from which on compiling has paid
 
 Say = Callable[[str], None]
@@ -112,9 +111,11 @@ def _rungs(model: nn.Module, precision: str, passes: int) -> list[Rung]:
     if precision in ("fp32", "tf32"):
         return []
     if precision == "auto":
-        folded_last = Rung("fp32, batch norms folded, channels last", partial(_single, model))
-        fewer = Rung(f"{folded_last.words}, 3x3 by Winograd", partial(_single, model, fewer=True))
-        return [*([fewer] if passes >= WORTH_BUILDING else []), folded_last]
+        words = "fp32, batch norms folded, channels last"
+        return [
+            Rung(f"{words}, 3x3 by Winograd", partial(_single, model, winograd)),
+            Rung(words, partial(_single, model)),
+        ]
     half = torch.float16
     eager = [
         Rung("fp16, batch norms folded", partial(_half, model, True, False), half),
@@ -127,10 +128,9 @@ def _rungs(model: nn.Module, precision: str, passes: int) -> list[Rung]:
     return [*(compiled if passes >= WORTH_COMPILING else []), *eager]
 
 
-def _single(model: nn.Module, fewer: bool = False) -> Model:
-    """In single precision; perhaps with fewer products."""
+def _single(model: nn.Module, change: Callable[[fx.GraphModule], object] = lambda net: None) -> Model:
     net = folded(model).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    net = winograd(net) if fewer else net
+    change(net)
     # `forward`, since a traced network that is called prints what fails in it.
     return lambda images: net.forward(images.contiguous(memory_format=torch.channels_last))
 

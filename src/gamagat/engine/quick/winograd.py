@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, fx, nn
@@ -25,7 +25,14 @@ G = (
     (1 / 24, -1 / 12, 1 / 6),
     (0, 0, 1),
 )
-PLANES = len(G) ** 2
+
+
+class Packed(NamedTuple):
+    """Weights as the library wants them, and how many channels they take and make."""
+
+    panels: Tensor
+    takes: int
+    makes: int
 
 
 class Kernel:
@@ -36,32 +43,40 @@ class Kernel:
         self.run = library.winograd
         self.run.argtypes = [ctypes.c_void_p] * 6 + [ctypes.c_int] + [ctypes.c_long] * 5
 
-    def packed(self, weight: Tensor) -> Tensor:
+    def packed(self, weight: Tensor) -> Packed:
         """Weights in the 36 planes, for each of them in panels of columns."""
         known = torch.tensor(G, dtype=torch.float64)
-        planes = torch.einsum("ax,by,ocxy->abco", known, known, weight.double()).flatten(0, 1).float()
-        return torch.cat([panel.flatten(1) for panel in torch.split(planes, self.across, 2)], 1)
+        taken = weight.double().flatten(2) @ torch.kron(known, known).T
+        planes = taken.float().permute(2, 1, 0)
+        panels = torch.cat([panel.flatten(1) for panel in torch.split(planes, self.across, 2)], 1)
+        return Packed(panels, weight.shape[1], weight.shape[0])
 
     def convolved(
         self,
         images: Tensor,
-        weights: Tensor,
+        weights: Packed,
         bias: Tensor | None = None,
         other: Tensor | None = None,
         sign: Tensor | None = None,
         rectified: bool = False,
     ) -> Tensor:
-        """The convolution of images with packed weights; only where `sign` is positive, if it is given.
+        """The convolution of images; only of what has a positive `sign`, if it is given.
 
         Bias and other are added, and of the sum only what is positive is kept if it is to be rectified.
         """
-        count, channels, height, width = images.shape
-        makes = weights.shape[1] // channels
-        shape = (count, makes, height, width)
-        out = torch.empty(shape, memory_format=torch.channels_last)
-        given = [None if part is None else _ordered(part) for part in (images, sign, weights, bias, other)]
+        count, channels, *sides = images.shape
+        out = torch.empty((count, weights.makes, *sides), memory_format=torch.channels_last)
+        if channels != weights.takes:
+            raise ValueError(f"images of {weights.takes} channels are wanted, not of {channels}")
+        if (sign is not None and sign.shape != images.shape) or (
+            other is not None and other.shape != out.shape
+        ):
+            raise ValueError("signs must have the shape of the images, and what is added that of the result")
+        given = [
+            None if part is None else _ordered(part) for part in (images, sign, weights.panels, bias, other)
+        ]
         pointers = [None if part is None else part.data_ptr() for part in (*given, out)]
-        if out.numel() and self.run(*pointers, rectified, count, height, width, channels, makes):
+        if out.numel() and self.run(*pointers, rectified, count, *sides, channels, weights.makes):
             raise MemoryError("no room for the planes of a convolution")
         return out
 
@@ -80,8 +95,8 @@ def kernel() -> Kernel | None:
     return None if library is None else Kernel(library)
 
 
-def winograd(net: fx.GraphModule) -> fx.GraphModule:
-    """The network with all such convolutions done so; refused where there is none, or no compiler."""
+def winograd(net: fx.GraphModule) -> None:
+    """Do all such convolutions of the network so; refused where there is none, or no compiler."""
     how = kernel()
     if how is None:
         raise RuntimeError("there is no compiler, or what it makes cannot be used")
@@ -94,7 +109,6 @@ def winograd(net: fx.GraphModule) -> fx.GraphModule:
     if not any(isinstance(module, WinogradConv | RectifiedWinograd) for module in net.modules()):
         raise ValueError("it has no such convolution")
     net.recompile()
-    return net
 
 
 def _fits(conv: nn.Conv2d, lanes: int) -> bool:
@@ -105,16 +119,11 @@ def _fits(conv: nn.Conv2d, lanes: int) -> bool:
 class Weights(nn.Module):
     """Of a convolution, and of the one that takes a gradient back."""
 
-    there: Tensor
-    back: Tensor
-    bias: Tensor | None
-
     def __init__(self, conv: nn.Conv2d, how: Kernel) -> None:
         super().__init__()
         self.how, weight = how, conv.weight.detach()
-        self.register_buffer("there", how.packed(weight))
-        self.register_buffer("back", how.packed(turned(weight)))
-        self.register_buffer("bias", None if conv.bias is None else conv.bias.detach().clone())
+        self.there, self.back = how.packed(weight), how.packed(turned(weight))
+        self.bias = None if conv.bias is None else conv.bias.detach().clone()
 
 
 class WinogradConv(Weights):
@@ -129,13 +138,8 @@ class WinogradConv(Weights):
 class RectifiedWinograd(Weights, Rectified):
     """A convolution, perhaps something added, and a ReLU."""
 
-    def _shape(self, input: Tensor) -> list[int]:
-        """Of what the convolution makes of the images."""
-        count, channels, *sides = input.shape
-        return [count, self.there.shape[1] // channels, *sides]
-
     def forward(self, input: Tensor, other: Tensor | None = None) -> Tensor:
-        if other is not None and list(other.shape) != self._shape(input):
+        if other is not None and other.shape != (len(input), self.there.makes, *input.shape[2:]):
             plain: Tensor = Convolved.apply(input, self)  # type: ignore[no-untyped-call]
             return torch.relu(plain + other)  # which is added to many positions
         out: Tensor = ConvolvedRectified.apply(input, other, self)  # type: ignore[no-untyped-call]

@@ -28,7 +28,7 @@ class Posed:
     def __init__(self, model: nn.Module, compiled: bool = True) -> None:
         made = folded(model)
         self.live = dict(model.named_modules())
-        self.norms = {conv: self.live[norm] for conv, norm in made.norms.items()}
+        self.norms = {conv: self.live[norm] for conv, norm in made._norms_of.items()}
         self.net = halved(made).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.answer, self.renew = self.net.forward, self._renew
         if compiled:
