@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from gamagat.engine.quick import network, winograd
+from gamagat.engine.quick import grey, network, winograd
 from gamagat.engine.quick.folding import folded
 from gamagat.engine.quick.network import quickened
 from gamagat.engine.quick.winograd import RectifiedWinograd, WinogradConv
@@ -20,10 +20,10 @@ needs_it = pytest.mark.skipif(HOW is None, reason="no compiler, or none whose li
 WORDS = "fp32, batch norms folded, channels last"
 
 
-def conv(takes: int = LANES, makes: int = 2 * LANES, bias: bool = True) -> nn.Conv2d:
+def conv(takes: int = LANES, makes: int = 2 * LANES, bias: bool = True, padding: int = 1) -> nn.Conv2d:
     with torch.random.fork_rng():
         torch.manual_seed(takes + makes)
-        return nn.Conv2d(takes, makes, 3, padding=1, bias=bias).requires_grad_(False)
+        return nn.Conv2d(takes, makes, 3, padding=padding, bias=bias).requires_grad_(False)
 
 
 def normal(*shape: int, seed: int = 0) -> Tensor:
@@ -42,22 +42,24 @@ def close(ours: Tensor, theirs: Tensor) -> None:
 @settings(max_examples=60, deadline=None)
 @given(
     count=st.integers(1, 9),
-    sides=st.tuples(st.integers(1, 19), st.integers(1, 19)),
+    sides=st.tuples(st.integers(0, 17), st.integers(0, 17)),
     takes=st.integers(1, 3),
     makes=st.integers(1, 9),
+    padding=st.integers(0, 2),
     parts=st.tuples(st.booleans(), st.booleans(), st.booleans(), st.booleans()),
 )
-def test_it_is_the_convolution_with_all_that_may_go_with_it(count, sides, takes, makes, parts):
+def test_it_is_the_convolution_with_all_that_may_go_with_it(count, sides, takes, makes, padding, parts):
     assert HOW is not None
     biased, added, signed, rectified = parts
-    layer = conv(takes * LANES, makes * LANES, biased)
+    layer = conv(takes * LANES, makes * LANES, biased, padding)
+    sides = tuple(side + 3 - 2 * min(padding, 1) for side in sides)
     images, sign = normal(count, takes * LANES, *sides), normal(count, takes * LANES, *sides, seed=1)
-    other = normal(count, makes * LANES, *sides, seed=2) if added else None
+    made = [side + 2 * padding - 2 for side in sides]
+    other = normal(count, makes * LANES, *made, seed=2) if added else None
     seen = images * (sign > 0) if signed else images
     wanted = layer(seen) if other is None else layer(seen) + other
-    found = HOW.convolved(
-        images, HOW.packed(layer.weight), layer.bias, other, sign if signed else None, rectified
-    )
+    weights = HOW.packed(layer.weight, padding)
+    found = HOW.convolved(images, weights, layer.bias, other, sign if signed else None, rectified)
     close(found, wanted.relu() if rectified else wanted)
     assert found.is_contiguous(memory_format=torch.channels_last)
 
@@ -83,9 +85,10 @@ def test_gradients_are_torchs(added):
 
 
 @needs_it
-def test_without_a_relu():
+@pytest.mark.parametrize("padding", [0, 1, 2])
+def test_without_a_relu(padding):
     assert HOW is not None
-    layer, images = conv(bias=False), normal(5, LANES, 8, 8).requires_grad_()
+    layer, images = conv(bias=False, padding=padding), normal(5, LANES, 8, 8).requires_grad_()
     found, wanted = WinogradConv(layer, HOW)(images), layer(images)
     close(found, wanted)
     (ours,), (theirs,) = (torch.autograd.grad(out.square().sum(), images) for out in (found, wanted))
@@ -155,7 +158,7 @@ class Residual(nn.Module):
 def test_what_of_a_network_is_done_so():
     torch.manual_seed(0)
     net = folded(Residual().eval())
-    winograd.winograd(net)
+    assert winograd.winograd(net) == 3
     kinds = {name: type(module).__name__ for name, module in net.named_children()}
     assert kinds == {
         "stem": "Conv2d", "first": "RectifiedWinograd", "second": "RectifiedWinograd", "down": "Conv2d",
@@ -171,7 +174,7 @@ def test_a_network_gets_such_a_stand_in_and_it_agrees(make):
     with borrowed(model):
         quick = quickened(model, "auto", images, 10, pytest.fail)
         assert quick is not None
-        assert quick.words == f"{WORDS}, 3x3 by Winograd"
+        assert quick.words == f"{WORDS}, own convolutions"
         slopes = []
         for net in (model, quick.model):
             asked = images.clone().requires_grad_()
@@ -183,6 +186,7 @@ def test_a_network_gets_such_a_stand_in_and_it_agrees(make):
 
 def test_without_a_compiler_there_is_the_usual_stand_in(monkeypatch):
     monkeypatch.setattr(winograd, "kernel", lambda: None)
+    monkeypatch.setattr(grey, "kernel", lambda: None)
     model = build_model("resnet18", 10, 3)
     with borrowed(model):
         quick = quickened(model, "auto", torch.rand(3, 3, 8, 8), 10, pytest.fail)

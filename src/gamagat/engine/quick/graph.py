@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
@@ -70,3 +71,13 @@ def put(net: fx.GraphModule, name: str, module: nn.Module) -> None:
     """Let the module stand where another was."""
     parent, _, leaf = name.rpartition(".")
     setattr(net.get_submodule(parent), leaf, module.eval())
+
+
+def replaced(
+    net: fx.GraphModule, fits: Callable[[nn.Conv2d], bool], make: Callable[[nn.Conv2d], nn.Module]
+) -> None:
+    """Let others stand for the convolutions that fit."""
+    for node in list(net.graph.nodes):
+        conv = module_at(net, node)
+        if isinstance(conv, nn.Conv2d) and fits(conv):
+            put(net, str(node.target), make(conv))

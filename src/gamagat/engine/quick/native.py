@@ -13,6 +13,9 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
+import torch
+from torch import Tensor
+
 COMPILERS = ("cc", "gcc", "clang")
 # Threads are torch's: the library is linked with none, and finds those that are there when it is loaded.
 COMPILE = ("-O3", "-march=native", "-fPIC", "-fopenmp", "-c")
@@ -67,3 +70,10 @@ def _processor() -> str:
         lines = []
     known = sorted({line for line in lines if line.startswith(("model name", "flags", "Features"))})
     return "\n".join((platform.machine(), platform.processor(), *known))
+
+
+def ordered(values: Tensor) -> Tensor:
+    """Numbers as such a library expects them: single precision, images with their channels last."""
+    if values.dtype != torch.float32 or values.device.type != "cpu":
+        raise TypeError(f"numbers in single precision on a CPU, not {values.dtype} on {values.device}")
+    return values.contiguous(memory_format=torch.channels_last) if values.ndim == 4 else values.contiguous()

@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import torch
-from torch import fx, nn
+from torch import nn
 
 from gamagat.engine.quick.agreement import CLOSE, doubt, error_of, steady
 from gamagat.engine.quick.folding import folded
+from gamagat.engine.quick.grey import grey
 from gamagat.engine.quick.half import HalfNetwork, tuned
 from gamagat.engine.quick.halving import halved
 from gamagat.engine.quick.winograd import winograd
@@ -113,8 +114,8 @@ def _rungs(model: nn.Module, precision: str, passes: int) -> list[Rung]:
     if precision == "auto":
         words = "fp32, batch norms folded, channels last"
         return [
-            Rung(f"{words}, 3x3 by Winograd", partial(_single, model, winograd)),
-            Rung(words, partial(_single, model)),
+            Rung(f"{words}, own convolutions", partial(_single, model, True)),
+            Rung(words, partial(_single, model, False)),
         ]
     half = torch.float16
     eager = [
@@ -128,9 +129,12 @@ def _rungs(model: nn.Module, precision: str, passes: int) -> list[Rung]:
     return [*(compiled if passes >= WORTH_COMPILING else []), *eager]
 
 
-def _single(model: nn.Module, change: Callable[[fx.GraphModule], object] = lambda net: None) -> Model:
+def _single(model: nn.Module, own: bool) -> Model:
     net = folded(model).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    change(net)
+    if own:
+        if not grey(net) + winograd(net):
+            raise ValueError("there is no such convolution, or no compiler")
+        net.recompile()
     # `forward`, since a traced network that is called prints what fails in it.
     return lambda images: net.forward(images.contiguous(memory_format=torch.channels_last))
 

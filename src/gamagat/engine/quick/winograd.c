@@ -1,4 +1,4 @@
-/* 3x3 convolutions without a stride, padded by one, by Winograd's algorithm F(4x4, 3x3): a quarter of the products.
+/* 3x3 convolutions without a stride by Winograd's algorithm F(4x4, 3x3): a quarter of the products.
 
    Images have their channels last, and channels come in multiples of lanes() on both sides. A tile of 4x4 results
    depends on 6x6 pixels. Pixels and weights are taken to 36 planes, in each of which the convolution is a product of
@@ -81,16 +81,26 @@ static product *const products[ACROSS][DOWN] = {
 #endif
 };
 
-static void take_in(const float *x, const float *sign, float *v, long tile, long at, long h, long w, long c) {
-  long wide = (w + 3) / 4, high = (h + 3) / 4, top = tile / wide % high * 4 - 1, left = tile % wide * 4 - 1;
-  long image = tile / (high * wide) * h * w * c;
+/* Where a tile of results lies; images are h*w before the convolution and high*wide after it. */
+typedef struct {
+  long h, w, high, wide, padding, across, down;
+} shape;
+
+static shape shaped(long h, long w, long padding) {
+  long high = h + 2 * padding - 2, wide = w + 2 * padding - 2;
+  return (shape){h, w, high, wide, padding, (wide + 3) / 4, (high + 3) / 4};
+}
+
+static void take_in(const float *x, const float *sign, float *v, long tile, long at, shape s, long c) {
+  long top = tile / s.across % s.down * 4 - s.padding, left = tile % s.across * 4 - s.padding;
+  long image = tile / (s.across * s.down) * s.h * s.w * c;
   for (long k = 0; k < c; k += LANES) {
     vec half[6][6], whole[6];
     for (int j = 0; j < 6; j++) {
       vec pixel[6], column[6];
       for (int i = 0; i < 6; i++) {
-        long row = top + i, place = left + j, from = image + (row * w + place) * c + k;
-        int inside = row >= 0 && row < h && place >= 0 && place < w;
+        long row = top + i, place = left + j, from = image + (row * s.w + place) * c + k;
+        int inside = row >= 0 && row < s.h && place >= 0 && place < s.w;
         pixel[i] = inside ? load(x + from) : (vec){0};
         if (inside && sign) pixel[i] = where_positive(load(sign + from), pixel[i]);
       }
@@ -105,9 +115,9 @@ static void take_in(const float *x, const float *sign, float *v, long tile, long
 }
 
 static void give_out(const float *m, const float *bias, const float *other, int rectified, float *y, long tile,
-                     long at, long h, long w, long o) {
-  long wide = (w + 3) / 4, high = (h + 3) / 4, top = tile / wide % high * 4, left = tile % wide * 4;
-  long image = tile / (high * wide) * h * w * o;
+                     long at, shape s, long o) {
+  long top = tile / s.across % s.down * 4, left = tile % s.across * 4;
+  long image = tile / (s.across * s.down) * s.high * s.wide * o;
   for (long k = 0; k < o; k += LANES) {
     vec half[4][6], whole[4], more = bias ? load(bias + k) : (vec){0};
     for (int j = 0; j < 6; j++) {
@@ -116,10 +126,10 @@ static void give_out(const float *m, const float *bias, const float *other, int 
       outof(column, sum);
       for (int i = 0; i < 4; i++) half[i][j] = column[i];
     }
-    for (int i = 0; i < 4 && top + i < h; i++) {
+    for (int i = 0; i < 4 && top + i < s.high; i++) {
       outof(whole, half[i]);
-      for (int j = 0; j < 4 && left + j < w; j++) {
-        long to = image + ((top + i) * w + left + j) * o + k;
+      for (int j = 0; j < 4 && left + j < s.wide; j++) {
+        long to = image + ((top + i) * s.wide + left + j) * o + k;
         vec sum = whole[j] + more;
         if (other) sum += load(other + to);
         store(y + to, rectified ? where_positive(sum, sum) : sum);
@@ -129,11 +139,13 @@ static void give_out(const float *m, const float *bias, const float *other, int 
 }
 
 /* y = conv(x, u) + bias + other, where it is positive if it is to be rectified; of x only what has a positive sign.
-   x and sign are n*h*w*c, y and other n*h*w*o, and u has for each plane its c*o weights in panels of across() columns,
-   row after row. Sign, bias and other may be missing. Returns 1 where there is no memory. */
+   x and sign are n*h*w*c; y and other are n images of o channels, two smaller on each side but for the padding; u has
+   for each plane its c*o weights in panels of across() columns, row after row. Sign, bias and other may be missing.
+   Returns 1 where there is no memory. */
 int winograd(const float *x, const float *sign, const float *u, const float *bias, const float *other, float *y,
-             int rectified, long n, long h, long w, long c, long o) {
-  long tiles = n * ((h + 3) / 4) * ((w + 3) / 4), threads = omp_get_max_threads();
+             int rectified, long n, long h, long w, long c, long o, long padding) {
+  shape s = shaped(h, w, padding);
+  long tiles = n * s.across * s.down, threads = omp_get_max_threads();
   long blocks = (tiles + BLOCK * threads - 1) / (BLOCK * threads) * threads, size = (tiles + blocks - 1) / blocks;
   int failed = 0;
 #pragma omp parallel
@@ -145,7 +157,7 @@ int winograd(const float *x, const float *sign, const float *u, const float *bia
     for (long first = 0; first < tiles; first += size) {
       if (failed) continue;
       long count = tiles - first < size ? tiles - first : size;
-      for (long at = 0; at < count; at++) take_in(x, sign, v, first + at, at, h, w, c);
+      for (long at = 0; at < count; at++) take_in(x, sign, v, first + at, at, s, c);
       for (long plane = 0; plane < PLANES; plane++)
         for (long k = 0; k < o; k += ACROSS * LANES) {
           long vectors = (o - k) / LANES < ACROSS ? (o - k) / LANES : ACROSS;
@@ -154,7 +166,7 @@ int winograd(const float *x, const float *sign, const float *u, const float *bia
             products[vectors - 1][rows - 1](v + row * c, u + (plane * o + k) * c, m + row * o + k, c, o);
           }
         }
-      for (long at = 0; at < count; at++) give_out(m, bias, other, rectified, y, first + at, at, h, w, o);
+      for (long at = 0; at < count; at++) give_out(m, bias, other, rectified, y, first + at, at, s, o);
     }
     free(v);
     free(m);

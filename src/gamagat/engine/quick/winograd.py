@@ -12,8 +12,8 @@ from torch import Tensor, fx, nn
 
 from gamagat.engine.easing import is_plain
 from gamagat.engine.quick.convolution import turned
-from gamagat.engine.quick.graph import module_at, put
-from gamagat.engine.quick.native import native
+from gamagat.engine.quick.graph import replaced
+from gamagat.engine.quick.native import native, ordered
 from gamagat.engine.quick.rectifying import Rectified, rectify
 
 SOURCE = Path(__file__).with_suffix(".c")
@@ -28,11 +28,16 @@ G = (
 
 
 class Packed(NamedTuple):
-    """Weights as the library wants them, and how many channels they take and make."""
+    """Weights as the library wants them, and what they make of an image."""
 
     panels: Tensor
-    takes: int
+    takes: int  # channels
     makes: int
+    padding: int
+
+    def shape(self, images: Tensor) -> tuple[int, ...]:
+        """Of what comes out."""
+        return len(images), self.makes, *(side + 2 * self.padding - 2 for side in images.shape[2:])
 
 
 class Kernel:
@@ -41,15 +46,15 @@ class Kernel:
     def __init__(self, library: ctypes.CDLL) -> None:
         self.lanes, self.across = int(library.lanes()), int(library.across())
         self.run = library.winograd
-        self.run.argtypes = [ctypes.c_void_p] * 6 + [ctypes.c_int] + [ctypes.c_long] * 5
+        self.run.argtypes = [ctypes.c_void_p] * 6 + [ctypes.c_int] + [ctypes.c_long] * 6
 
-    def packed(self, weight: Tensor) -> Packed:
+    def packed(self, weight: Tensor, padding: int = 1) -> Packed:
         """Weights in the 36 planes, for each of them in panels of columns."""
         known = torch.tensor(G, dtype=torch.float64)
         taken = weight.double().flatten(2) @ torch.kron(known, known).T
         planes = taken.float().permute(2, 1, 0)
         panels = torch.cat([panel.flatten(1) for panel in torch.split(planes, self.across, 2)], 1)
-        return Packed(panels, weight.shape[1], weight.shape[0])
+        return Packed(panels, weight.shape[1], weight.shape[0], padding)
 
     def convolved(
         self,
@@ -65,7 +70,7 @@ class Kernel:
         Bias and other are added, and of the sum only what is positive is kept if it is to be rectified.
         """
         count, channels, *sides = images.shape
-        out = torch.empty((count, weights.makes, *sides), memory_format=torch.channels_last)
+        out = torch.empty(weights.shape(images), memory_format=torch.channels_last)
         if channels != weights.takes:
             raise ValueError(f"images of {weights.takes} channels are wanted, not of {channels}")
         if (sign is not None and sign.shape != images.shape) or (
@@ -73,19 +78,14 @@ class Kernel:
         ):
             raise ValueError("signs must have the shape of the images, and what is added that of the result")
         given = [
-            None if part is None else _ordered(part) for part in (images, sign, weights.panels, bias, other)
+            None if part is None else ordered(part) for part in (images, sign, weights.panels, bias, other)
         ]
         pointers = [None if part is None else part.data_ptr() for part in (*given, out)]
-        if out.numel() and self.run(*pointers, rectified, count, *sides, channels, weights.makes):
+        if out.numel() and self.run(
+            *pointers, rectified, count, *sides, channels, weights.makes, weights.padding
+        ):
             raise MemoryError("no room for the planes of a convolution")
         return out
-
-
-def _ordered(values: Tensor) -> Tensor:
-    """Numbers as the library expects them, images with their channels last."""
-    if values.dtype != torch.float32 or values.device.type != "cpu":
-        raise TypeError(f"numbers in single precision on a CPU, not {values.dtype} on {values.device}")
-    return values.contiguous(memory_format=torch.channels_last) if values.ndim == 4 else values.contiguous()
 
 
 @cache
@@ -95,25 +95,21 @@ def kernel() -> Kernel | None:
     return None if library is None else Kernel(library)
 
 
-def winograd(net: fx.GraphModule) -> None:
-    """Do all such convolutions of the network so; refused where there is none, or no compiler."""
+def winograd(net: fx.GraphModule) -> int:
+    """Do all such convolutions of the network so; how many they are."""
     how = kernel()
     if how is None:
-        raise RuntimeError("there is no compiler, or what it makes cannot be used")
+        return 0
     fits = partial(_fits, lanes=how.lanes)
     rectify(net, fits, partial(RectifiedWinograd, how=how))
-    for node in list(net.graph.nodes):
-        conv = module_at(net, node)
-        if isinstance(conv, nn.Conv2d) and fits(conv):
-            put(net, str(node.target), WinogradConv(conv, how))
-    if not any(isinstance(module, WinogradConv | RectifiedWinograd) for module in net.modules()):
-        raise ValueError("it has no such convolution")
-    net.recompile()
+    replaced(net, fits, partial(WinogradConv, how=how))
+    return sum(isinstance(module, Weights) for module in net.modules())
 
 
 def _fits(conv: nn.Conv2d, lanes: int) -> bool:
-    usual = (conv.kernel_size, conv.stride, conv.padding) == ((3, 3), (1, 1), (1, 1))
-    return usual and is_plain(conv) and conv.in_channels % lanes == conv.out_channels % lanes == 0
+    usual = is_plain(conv) and (conv.kernel_size, conv.stride) == ((3, 3), (1, 1))
+    padded = conv.padding in ((0, 0), (1, 1), (2, 2))  # of which the way back is padded by the rest of two
+    return usual and padded and conv.in_channels % lanes == conv.out_channels % lanes == 0
 
 
 class Weights(nn.Module):
@@ -121,8 +117,8 @@ class Weights(nn.Module):
 
     def __init__(self, conv: nn.Conv2d, how: Kernel) -> None:
         super().__init__()
-        self.how, weight = how, conv.weight.detach()
-        self.there, self.back = how.packed(weight), how.packed(turned(weight))
+        self.how, weight, padding = how, conv.weight.detach(), int(conv.padding[0])
+        self.there, self.back = how.packed(weight, padding), how.packed(turned(weight), 2 - padding)
         self.bias = None if conv.bias is None else conv.bias.detach().clone()
 
 
@@ -139,7 +135,7 @@ class RectifiedWinograd(Weights, Rectified):
     """A convolution, perhaps something added, and a ReLU."""
 
     def forward(self, input: Tensor, other: Tensor | None = None) -> Tensor:
-        if other is not None and other.shape != (len(input), self.there.makes, *input.shape[2:]):
+        if other is not None and other.shape != self.there.shape(input):
             plain: Tensor = Convolved.apply(input, self)  # type: ignore[no-untyped-call]
             return torch.relu(plain + other)  # which is added to many positions
         out: Tensor = ConvolvedRectified.apply(input, other, self)  # type: ignore[no-untyped-call]
