@@ -318,8 +318,8 @@ def test_the_network_comes_back_as_it_was_and_the_copy_goes_with_it(monkeypatch,
     made: list[weakref.ref[Any]] = []
     single = network._single
 
-    def noted(model: nn.Module) -> Any:
-        made.append(weakref.ref(stand_in := single(model)))
+    def noted(model: nn.Module, own: bool) -> Any:
+        made.append(weakref.ref(stand_in := single(model, own)))
         return stand_in
 
     monkeypatch.setattr(network, "_single", noted)
