@@ -1,6 +1,7 @@
 """Where things run: the device, the batch that fits it, and a network borrowed and given back as it was."""
 
 import ctypes
+import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from typing import Any
@@ -98,8 +99,10 @@ def _switches() -> list[tuple[Any, str, Any, Any]]:
 
 
 TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # as glibc's mallopt calls them
-ALL = (1 << 31) - 1, 1 << 30  # what is freed is kept, and no tensor is a mapping of its own
 USUAL = 1 << 26, 1 << 25  # where glibc itself ends once large blocks have been freed
+ALL = (1 << 31) - 1, 1 << 30  # what is freed is kept, and no tensor is a mapping of its own
+TOLD = ("GLIBC_TUNABLES", "MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_")  # where a user has a say in it
+_holders: list[object] = []
 
 
 @contextmanager
@@ -109,13 +112,20 @@ def held_memory(device: torch.device) -> Iterator[None]:
     Otherwise it goes back, and each step pages in anew what the one before had: for small networks a third of
     the time.
     """
-    library = _glibc() if device.type == "cpu" else None
+    library = _glibc() if device.type == "cpu" and not any(name in os.environ for name in TOLD) else None
+    if library is None:
+        yield
+        return
+    mark = object()
+    _holders.append(mark)
     try:
-        _thresholds(library, ALL)
+        for thresholds in (USUAL, ALL):  # an older library refuses the second of all, and keeps the usual one
+            _set(library, thresholds)
         yield
     finally:
-        _thresholds(library, USUAL)
-        if library is not None:
+        _holders.remove(mark)
+        if not _holders:
+            _set(library, USUAL)
             library.malloc_trim(0)
 
 
@@ -127,10 +137,9 @@ def _glibc() -> Any:
     return library if hasattr(library, "mallopt") and hasattr(library, "malloc_trim") else None
 
 
-def _thresholds(library: Any, values: tuple[int, int]) -> None:
-    if library is not None:
-        for name, value in zip((TRIM_THRESHOLD, MMAP_THRESHOLD), values, strict=True):
-            library.mallopt(name, value)
+def _set(library: Any, thresholds: tuple[int, int]) -> None:
+    for name, value in zip((TRIM_THRESHOLD, MMAP_THRESHOLD), thresholds, strict=True):
+        library.mallopt(name, value)
 
 
 @contextmanager

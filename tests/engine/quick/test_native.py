@@ -33,15 +33,27 @@ def answer(source: Path) -> int | None:
 @needs_a_compiler
 def test_it_is_built_once_and_anew_when_the_source_changes(tmp_path, own_cache, monkeypatch):
     assert answer(written(tmp_path, ANSWER % 41)) == 41
-    (built,) = own_cache.iterdir()
+    (built,) = own_cache.glob("*.so")
     before = built.stat().st_mtime_ns
     assert answer(tmp_path / "answer.c") == 41
-    assert [(path, path.stat().st_mtime_ns) for path in own_cache.iterdir()] == [(built, before)]
+    assert [(path, path.stat().st_mtime_ns) for path in own_cache.glob("*.so")] == [(built, before)]
     assert answer(written(tmp_path, ANSWER % 42)) == 42
-    assert len(list(own_cache.iterdir())) == 2
+    assert len(list(own_cache.glob("*.so"))) == 2
     monkeypatch.setattr(module, "_processor", lambda: "another one")
     assert answer(tmp_path / "answer.c") == 42
-    assert len(list(own_cache.iterdir())) == 3
+    assert len(list(own_cache.glob("*.so"))) == 3
+
+
+@needs_a_compiler
+@pytest.mark.parametrize("left", [0, 100, 4096])
+def test_a_damaged_library_is_built_again(left, tmp_path, own_cache):
+    """Loading it would end the program."""
+    source = written(tmp_path, ANSWER % 41)
+    library = module._built(source, module._compiler())
+    whole = library.read_bytes()
+    library.write_bytes(whole[:left] + bytes(len(whole) - left))
+    assert answer(source) == 41
+    assert library.read_bytes() == whole
 
 
 @needs_a_compiler
@@ -55,7 +67,7 @@ def test_a_library_that_cannot_be_loaded_is_done_without(tmp_path):
     assert answer(written(tmp_path, "int missing(void);\nint answer(void) { return missing(); }\n")) is None
 
 
-@pytest.mark.parametrize("given", ["false", "/there/is/no/such/compiler", "cc --no-such-option"])
+@pytest.mark.parametrize("given", ["false", "/there/is/no/such/compiler", "cc --no-such-option", "gcc '"])
 def test_a_compiler_that_does_not_work_is_done_without(given, tmp_path, monkeypatch):
     monkeypatch.setenv("CC", given)
     assert answer(written(tmp_path, ANSWER % 1)) is None
@@ -71,3 +83,8 @@ def test_a_cache_that_cannot_be_written(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     assert answer(written(tmp_path, ANSWER % 1)) is None
+
+
+def test_a_relative_cache_is_not_where_one_happens_to_be(monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", "here")
+    assert module._home() == Path.home() / ".cache" / "gamagat"

@@ -184,6 +184,49 @@ def test_a_network_gets_such_a_stand_in_and_it_agrees(make):
         torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-3 * float(theirs.abs().amax()))
 
 
+class Odd(nn.Module):
+    """Ways to write a network that are easily rewritten wrongly."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.how, self.first = how, nn.Conv2d(3, LANES, 3, padding=1)
+        self.second, self.head = nn.Conv2d(LANES, LANES, 3, padding=1), nn.Linear(LANES, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.first(x)
+        if self.how == "by name":
+            x = F.relu(self.second(input=x) + x)
+        elif self.how == "twice itself":
+            y = self.second(x)
+            x = F.relu(y + y)
+        elif self.how == "its weights, too":
+            x = self.second(x) * self.second.weight.mean()
+        else:
+            x = F.relu(self.second(x) + x.size(1))
+        return self.head(x.mean((2, 3)))
+
+
+@needs_it
+@pytest.mark.parametrize("how", ["by name", "twice itself", "its weights, too", "a number"])
+def test_odd_networks_keep_their_function(how):
+    torch.manual_seed(0)
+    net, images = Odd(how).eval(), torch.rand(4, 3, 9, 9)
+    made = folded(net)
+    assert winograd.winograd(made) == (how != "its weights, too")
+    made.recompile()
+    close(made(images), net(images))
+
+
+@needs_it
+def test_what_is_no_number_stays_none():
+    assert HOW is not None
+    layer, images = conv(), normal(1, LANES, 9, 9)
+    images[0, 0, 4, 4] = torch.nan
+    wanted = torch.relu(layer(images)).isnan()
+    assert (wanted <= RectifiedWinograd(layer, HOW)(images).isnan()).all()
+    assert wanted.any()
+
+
 def test_without_a_compiler_there_is_the_usual_stand_in(monkeypatch):
     monkeypatch.setattr(winograd, "kernel", lambda: None)
     monkeypatch.setattr(grey, "kernel", lambda: None)

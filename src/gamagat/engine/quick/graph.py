@@ -76,8 +76,9 @@ def put(net: fx.GraphModule, name: str, module: nn.Module) -> None:
 def replaced(
     net: fx.GraphModule, fits: Callable[[nn.Conv2d], bool], make: Callable[[nn.Conv2d], nn.Module]
 ) -> None:
-    """Let others stand for the convolutions that fit."""
+    """Let others stand for the convolutions that fit, and whose weights nobody takes by themselves."""
+    taken = {str(node.target).rpartition(".")[0] for node in net.graph.nodes if node.op == "get_attr"}
     for node in list(net.graph.nodes):
         conv = module_at(net, node)
-        if isinstance(conv, nn.Conv2d) and fits(conv):
+        if isinstance(conv, nn.Conv2d) and fits(conv) and str(node.target) not in taken:
             put(net, str(node.target), make(conv))

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
+from torch.autograd.function import once_differentiable
 
 from gamagat.engine.easing import is_plain
 from gamagat.engine.quick.graph import replaced
@@ -117,6 +118,7 @@ class Grey(torch.autograd.Function):
         return out
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
         (sign,), shape = ctx.saved_tensors or (None,), ctx.shape
         to = torch.empty(shape.n, 1, shape.h, shape.w)

@@ -26,12 +26,15 @@ PATIENCE = 60  # seconds for the compiler
 @cache
 def native(source: Path) -> ctypes.CDLL | None:
     """The library of this source; None where it can be neither built nor loaded."""
-    compiler = _compiler()
-    if compiler is None:
-        return None
     try:
-        return ctypes.CDLL(str(_built(source, compiler)))
-    except (OSError, subprocess.SubprocessError):
+        compiler = _compiler()
+        return None if compiler is None else ctypes.CDLL(str(_built(source, compiler)))
+    except (
+        OSError,
+        ValueError,
+        RuntimeError,
+        subprocess.SubprocessError,
+    ):  # also words or a home that are none
         return None
 
 
@@ -46,16 +49,38 @@ def _built(source: Path, compiler: list[str]) -> Path:
     """The library's file, built if it is not there; its name tells source, compiler and processor apart."""
     parts = (source.read_text(), *compiler, *COMPILE, *LINK, _processor())
     digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
-    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gamagat"
-    library = folder / f"{source.stem}-{digest}.so"
-    if not library.is_file():
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder) as name:
-            compiled, linked = Path(name) / "code.o", Path(name) / library.name
+    library = _home() / f"{source.stem}-{digest}.so"
+    if not _is_whole(library):
+        library.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=library.parent) as name:
+            compiled, linked, known = (Path(name) / part for part in ("code.o", "code.so", "code.sha256"))
             _call(*compiler, *COMPILE, str(source), "-o", str(compiled))
             _call(*compiler, *LINK, str(compiled), "-o", str(linked))
+            known.write_text(_sha256(linked))
             linked.replace(library)
+            known.replace(_beside(library))
     return library
+
+
+def _home() -> Path:
+    given = Path(os.environ.get("XDG_CACHE_HOME") or "")
+    return (given if given.is_absolute() else Path.home() / ".cache") / "gamagat"
+
+
+def _is_whole(library: Path) -> bool:
+    """Whether it is as it was built: one that is damaged would end the program when it is loaded."""
+    try:
+        return _beside(library).read_text() == _sha256(library)
+    except (OSError, ValueError):
+        return False
+
+
+def _beside(library: Path) -> Path:
+    return library.with_suffix(".sha256")
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _call(*command: str) -> None:

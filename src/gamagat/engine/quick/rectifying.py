@@ -51,7 +51,7 @@ def _rectified(net: fx.GraphModule, relu: fx.Node, fusion: Fusion) -> None:
         net.graph.erase_node(relu)
         return
     for conv, other in (terms, terms[::-1]):
-        if is_own(net, conv, nn.Conv2d) and fusion.fits(module_at(net, conv)):
+        if conv is not other and is_own(net, conv, nn.Conv2d) and fusion.fits(module_at(net, conv)):
             _joined(net, relu, total, conv, other, fusion)
             return
 
@@ -62,7 +62,7 @@ def _joined(
     """One node for the convolution, the sum and the ReLU, where the sum was: there both terms are known."""
     put(net, str(conv.target), fusion.made(net, conv))
     with net.graph.inserting_before(total):
-        node = net.graph.call_module(str(conv.target), (*conv.args, other))
+        node = net.graph.call_module(str(conv.target), conv.args, {**conv.kwargs, "other": other})
     relu.replace_all_uses_with(node)
     for old in (relu, total, conv):
         net.graph.erase_node(old)

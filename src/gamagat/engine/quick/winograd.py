@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, fx, nn
+from torch.autograd.function import once_differentiable
 
 from gamagat.engine.easing import is_plain
 from gamagat.engine.quick.convolution import turned
@@ -135,7 +136,8 @@ class RectifiedWinograd(Weights, Rectified):
     """A convolution, perhaps something added, and a ReLU."""
 
     def forward(self, input: Tensor, other: Tensor | None = None) -> Tensor:
-        if other is not None and other.shape != self.there.shape(input):
+        whole = isinstance(other, Tensor) and other.shape == self.there.shape(input)
+        if other is not None and not whole:
             plain: Tensor = Convolved.apply(input, self)  # type: ignore[no-untyped-call]
             return torch.relu(plain + other)  # which is added to many positions
         out: Tensor = ConvolvedRectified.apply(input, other, self)  # type: ignore[no-untyped-call]
@@ -151,6 +153,7 @@ class Convolved(torch.autograd.Function):
         return layer.how.convolved(images, layer.there, layer.bias)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
         return ctx.layer.how.convolved(grads[0], ctx.layer.back), None
 
@@ -166,6 +169,7 @@ class ConvolvedRectified(torch.autograd.Function):
         return out
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor | None, None]:
         (out,), how, back = ctx.saved_tensors, ctx.layer.how, ctx.layer.back
         if not ctx.added:
