@@ -28,7 +28,7 @@ from gamagat.errors import GamagatError
 from gamagat.reports.bench import bench_json, bench_views
 from gamagat.reports.terminal import onlooker, show
 
-QUICK_DIGITS, QUICK_CIFAR = (450, 100), (16, 4)  # images and steps
+QUICK_DIGITS, QUICK_CIFAR = (450, 100), (32, 10)  # images and steps
 
 
 def arguments() -> argparse.Namespace:
