@@ -99,15 +99,21 @@ def rfgsm_at(net: nn.Module, x: Tensor, y: Tensor, views: Any, s: float, noise: 
     return 0.5 * (ce(z, y, s) + ce(z_adversarial, y, s)), views
 
 
-def rmgm(
-    net: nn.Module, x: Tensor, y: Tensor, views: Any, s: float, noise: Noise, lam: float, **_: Any
-) -> Any:
-    if views is None:
-        net.eval()
-        views = [fgsm_image(net, x, y), rfgsm_image(net, x, y, noise.fold(2).signs(x), 0.5)]
-        net.train()
-    z_fgsm, z_rfgsm = net(views[0]), net(views[1])
-    return ce(z_fgsm, y, s) + lam * squared(z_fgsm, z_rfgsm), views
+def rmgm(of_fgsm: float, of_rfgsm: float) -> Rewrite:
+    """With these shares of the two cross-entropies."""
+
+    def step(
+        net: nn.Module, x: Tensor, y: Tensor, views: Any, s: float, noise: Noise, lam: float, **_: Any
+    ) -> Any:
+        if views is None:
+            net.eval()
+            views = [fgsm_image(net, x, y), rfgsm_image(net, x, y, noise.fold(2).signs(x), 0.5)]
+            net.train()
+        z_fgsm, z_rfgsm = net(views[0]), net(views[1])
+        learnt = of_fgsm * ce(z_fgsm, y, s) + of_rfgsm * ce(z_rfgsm, y, s)
+        return learnt + lam * squared(z_fgsm, z_rfgsm), views
+
+    return step
 
 
 def fbf(net: nn.Module, x: Tensor, y: Tensor, views: Any, s: float, noise: Noise, **_: Any) -> Any:
@@ -219,7 +225,9 @@ CASES: dict[str, tuple[str, dict[str, Any], Rewrite, tuple[float, float]]] = {
     "standard": ("standard", {}, standard, (1, 1)),
     "fgsm-at": ("fgsm-at", {}, fgsm_at, (1, 1)),
     "rfgsm-at": ("rfgsm-at", {}, rfgsm_at, (1, 1)),
-    "rmgm": ("rmgm", {"weight": 2.0}, rmgm, (2, 2)),
+    "rmgm": ("rmgm", {"weight": 2.0}, rmgm(1.0, 0.0), (2, 2)),
+    "rmgm on R-FGSM": ("rmgm", {"weight": 2.0, "learns": "rfgsm"}, rmgm(0.0, 1.0), (2, 2)),
+    "rmgm on both": ("rmgm", {"weight": 2.0, "learns": "both"}, rmgm(0.5, 0.5), (2, 2)),
     "fbf": ("fbf", {}, fbf, (1, 1)),
     "pgd-at": ("pgd-at", {}, pgd_at, (1, 1)),
     "trades": ("trades", {}, trades, (6, 6)),
