@@ -21,6 +21,8 @@ COMPILERS = ("cc", "gcc", "clang")
 COMPILE = ("-O3", "-march=native", "-fPIC", "-fopenmp", "-c")
 LINK = ("-shared",)
 PATIENCE = 60  # seconds for the compiler
+# It is not there or fails; its words cannot be told apart; there is no home to keep the library in.
+FAILURES = (OSError, subprocess.SubprocessError, ValueError, RuntimeError)
 
 
 @cache
@@ -29,12 +31,7 @@ def native(source: Path) -> ctypes.CDLL | None:
     try:
         compiler = _compiler()
         return None if compiler is None else ctypes.CDLL(str(_built(source, compiler)))
-    except (
-        OSError,
-        ValueError,
-        RuntimeError,
-        subprocess.SubprocessError,
-    ):  # also words or a home that are none
+    except FAILURES:
         return None
 
 
@@ -42,7 +39,7 @@ def _compiler() -> list[str] | None:
     if given := os.environ.get("CC"):
         return shlex.split(given)
     found = next(filter(None, map(shutil.which, COMPILERS)), None)
-    return found and [found]  # type: ignore[return-value]
+    return None if found is None else [found]
 
 
 def _built(source: Path, compiler: list[str]) -> Path:
