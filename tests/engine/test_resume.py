@@ -343,7 +343,7 @@ def test_a_damaged_manifest_is_one_sentence(tmp_path, content):
 
 def test_the_command_stopped_by_a_signal_goes_on_where_it_was(tmp_path):
     words = ["evaluate", "digits-cnn", "--n", "64", "--batch-size", "8"]
-    words += ["--attack", "gama-pgd:steps=300", "--restarts", "20", "--out", str(tmp_path / "run"), "--json"]
+    words += ["--attack", "gama-pgd:steps=9000", "--restarts", "20", "--out", str(tmp_path / "run"), "--json"]
     process = spoken_to(words)
     patience = time.monotonic() + 60
     while not list((tmp_path / "run").glob("ledger-0.sqlite")) and time.monotonic() < patience:
