@@ -39,9 +39,14 @@ def test_it_is_built_once_and_anew_when_the_source_changes(tmp_path, own_cache, 
     assert [(path, path.stat().st_mtime_ns) for path in own_cache.glob("*.so")] == [(built, before)]
     assert answer(written(tmp_path, ANSWER % 42)) == 42
     assert len(list(own_cache.glob("*.so"))) == 2
+    (tmp_path / "more.h").write_text("#define MORE 1\n")
+    assert answer(written(tmp_path, '#include "more.h"\n' + ANSWER.replace("%d", "41 + MORE"))) == 42
+    (tmp_path / "more.h").write_text("#define MORE 2\n")
+    assert answer(tmp_path / "answer.c") == 43
+    assert len(list(own_cache.glob("*.so"))) == 4
     monkeypatch.setattr(module, "_processor", lambda: "another one")
-    assert answer(tmp_path / "answer.c") == 42
-    assert len(list(own_cache.glob("*.so"))) == 3
+    assert answer(tmp_path / "answer.c") == 43
+    assert len(list(own_cache.glob("*.so"))) == 5
 
 
 @needs_a_compiler

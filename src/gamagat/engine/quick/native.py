@@ -44,7 +44,8 @@ def _compiler() -> list[str] | None:
 
 def _built(source: Path, compiler: list[str]) -> Path:
     """The library's file, built if it is not there; its name tells source, compiler and processor apart."""
-    parts = (source.read_text(), *compiler, *COMPILE, *LINK, _processor())
+    texts = [path.read_text() for path in (source, *sorted(source.parent.glob("*.h")))]
+    parts = (*texts, *compiler, *COMPILE, *LINK, _processor())
     digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
     library = _home() / f"{source.stem}-{digest}.so"
     if not _is_whole(library):

@@ -7,29 +7,19 @@
 
 #include <stdlib.h>
 
-#ifdef __AVX512F__
-#define LANES 16
+#include "vectors.h"
+
+#if LANES == 16
 #define ACROSS 4 /* vectors of results that a product makes side by side */
 #else
-#define LANES 8
 #define ACROSS 2
 #endif
 #define DOWN 6   /* tiles of a product: with ACROSS as many sums as there are registers for */
 #define BLOCK 48 /* most tiles that a thread takes through all planes at a time */
 #define PLANES 36
 
-typedef float vec __attribute__((vector_size(4 * LANES)));
-typedef float anywhere __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
-typedef int bits __attribute__((vector_size(4 * LANES)));
-
 extern int omp_get_max_threads(void); /* torch's own: another library of threads would get in its way */
 
-static inline vec load(const float *from) { return *(const anywhere *)from; }
-static inline void store(float *to, vec value) { *(anywhere *)to = value; }
-/* Where the sign is positive, or no number: that is to be seen at the end, as with torch's own ReLU. */
-static inline vec where_positive(vec sign, vec value) { return (vec)((bits)value & ~(bits)(sign <= 0)); }
-
-long lanes(void) { return LANES; }
 long across(void) { return LANES * ACROSS; }
 
 static inline void into(vec r[6], const vec d[6]) { /* B^T d */
