@@ -122,10 +122,10 @@ def test_without_a_normal_there_is_nowhere_to_go(threat, value):
 def test_the_nearest_boundary_is_the_nearest_of_all_targets(threat):
     model, x = seeded(tiny_network).double(), images_like(6).double()
     y = model(x).argmax(1)
-    nearest, passes = nearest_boundary(model, x, y, None, threat.norm)
+    nearest, cost = nearest_boundary(model, x, y, None, threat.norm)
     aimed = [nearest_boundary(model, x, y, (y + ahead) % 5, threat.norm) for ahead in range(1, 5)]
-    assert passes == 4
-    assert {cost for _, cost in aimed} == {1}
+    assert cost == (1, 4)
+    assert {cost for _, cost in aimed} == {(1, 1)}
     distances = torch.stack([distance_to(plane, threat.norm) for plane, _ in aimed])
     assert torch.allclose(distance_to(nearest, threat.norm), distances.amin(0))
 
@@ -151,3 +151,31 @@ def test_a_network_that_ignores_its_input_has_no_boundary():
         lambda x: weight.expand(len(x), 2), images_like(2), torch.tensor([0, 1]), None, LINF
     )
     assert not plane.normal.any()
+
+
+@pytest.mark.filterwarnings("ignore")  # the compiler's own
+def test_a_compiled_network_is_asked_anew_for_every_class():
+    model, x = seeded(tiny_network), images_like(4)
+    y = model(x).argmax(1)
+    compiled = torch.compile(model, backend="aot_eager")
+    first = x.clone().requires_grad_()
+    compiled(first).sum().backward()  # from now on there is one way back through its graph
+    plane, cost = nearest_boundary(compiled, x, y, None, LINF)
+    exact, _ = nearest_boundary(model, x, y, None, LINF)
+    assert cost == (5, 4)  # of which one pass showed that there is no second way back
+    assert all(torch.allclose(ours, theirs, atol=1e-6) for ours, theirs in zip(plane, exact, strict=True))
+
+
+def test_another_failure_on_the_way_back_is_not_hidden():
+    class Failing(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx, grad):
+            raise RuntimeError("no gradient today")
+
+    model, x = seeded(tiny_network), images_like(2)
+    with pytest.raises(RuntimeError, match="no gradient today"):
+        nearest_boundary(lambda x: Failing.apply(model(x)), x, torch.tensor([0, 1]), None, LINF)

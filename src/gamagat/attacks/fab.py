@@ -36,6 +36,7 @@ class Walk(NamedTuple):
     nearest: Nearest
     step: Counts
     looks: Counts  # forward passes spent on looking where steps led
+    forwards: Counts  # and on linearising, as a rule one a step
     backwards: Counts
 
 
@@ -112,7 +113,7 @@ class BoundaryAttack:
         point = (x + self.start(x, threat, noise)).clamp(threat.low, threat.high)
         none = torch.zeros_like(places)
         nearest = Nearest.at_first(x, fools(model, x, y), threat)
-        return Walk(places, x, y, target, point, nearest, none, none, none)
+        return Walk(places, x, y, target, point, nearest, none, none, none, none)
 
     def advance(self, model: Model, walk: Walk, threat: ThreatModel) -> Walk:
         """One step for every image, a look at where it led, and a step back for those that fool."""
@@ -123,8 +124,8 @@ class BoundaryAttack:
         nearest = walk.nearest.seen(point, size, fooled, walk.step + 1, threat)
         back = (walk.x + self.beta * (point - walk.x)).clamp(threat.low, threat.high)
         point, looks = torch.where(lift(fooled, point), back, point), walk.looks + looks
-        counts = {"step": walk.step + 1, "looks": looks, "backwards": walk.backwards + passes}
-        return walk._replace(point=point, nearest=nearest, **counts)
+        counts = {"forwards": walk.forwards + passes.forwards, "backwards": walk.backwards + passes.backwards}
+        return walk._replace(point=point, nearest=nearest, step=walk.step + 1, looks=looks, **counts)
 
     def between(self, walk: Walk, plane: Plane, threat: ThreatModel) -> Images:
         """A little past the plane, between the projections of the iterate and of the image."""
@@ -148,8 +149,8 @@ class BoundaryAttack:
     def _news(self, walk: Walk, threat: ThreatModel) -> News:
         """Where the images were and what became of them."""
         images = walk.nearest.otherwise(walk.point, walk.x, threat, inside=self.stop)
-        # One look at the image itself; each step is one linearisation and a look where it led.
-        return walk.place, Outcome(images, walk.nearest.fell, 1 + walk.step + walk.looks, walk.backwards)
+        # One look at the image itself; each step is a linearisation and a look where it led.
+        return walk.place, Outcome(images, walk.nearest.fell, 1 + walk.forwards + walk.looks, walk.backwards)
 
 
 @ATTACKS.register("fab", tags=[MINIMUM_NORM])

@@ -67,23 +67,40 @@ def _length(gain: Images, speed: Images, room: Images, gap: PerExample) -> PerEx
         length = torch.maximum(further, length)
 
 
+class Passes(NamedTuple):
+    """How often a batch went through the network and back."""
+
+    forwards: int
+    backwards: int
+
+
 def nearest_boundary(
     model: Model, images: Images, y: Labels, target: Labels | None, norm: Norm
-) -> tuple[Plane, int]:
-    """The linearised boundary with the target, or else with the nearest class, and the backward passes."""
+) -> tuple[Plane, Passes]:
+    """The linearised boundary with the target, or else with the nearest class, and what it cost."""
     images = images.detach().requires_grad_()
-    logits = answer(model, images)
+    logits, forwards = answer(model, images), 1
     rivals = _others(logits, y) if target is None else [target]
     # Where no class has a gradient there is no plane: a zero normal, which nothing moves along.
     nearest = Plane(torch.zeros_like(images), images.detach(), images.new_zeros(len(images)))
     least = torch.full_like(nearest.value, float("inf"))
+    keep = len(rivals) > 1
     # One class at a time, and only the nearest is kept: all gradients together may not fit into memory.
-    for number, rival in enumerate(rivals, start=1):
-        plane = _boundary(logits, images, y, rival, keep=number < len(rivals))
+    for rival in rivals:
+        try:
+            plane = _boundary(logits, images, y, rival, keep)
+        except RuntimeError as error:
+            if not keep or "retain_graph" not in str(error):
+                raise
+            # A compiled network may write over what another way back would need: a pass for each.
+            keep, logits, forwards = False, answer(model, images), forwards + 1
+            plane = _boundary(logits, images, y, rival, keep)
         distance = distance_to(plane, norm)
         nearest = _choose(distance < least, plane, nearest)  # not smaller where the gradient is zero
         least = torch.fmin(distance, least)
-    return nearest, len(rivals)
+        if not keep and rival is not rivals[-1]:
+            logits, forwards = answer(model, images), forwards + 1
+    return nearest, Passes(forwards, len(rivals))
 
 
 def _others(logits: Scores, y: Labels) -> list[Labels]:
