@@ -53,32 +53,33 @@ def test_the_settings_choose_the_optimiser():
     assert (chosen.momentum, chosen.decay) == (0.3, 0.01)
 
 
+def remembered(optimizer: Sgd | Adam) -> list[torch.Tensor]:
+    return [*optimizer.parameters, *(value for values in optimizer.state.values() for value in values)]
+
+
 @pytest.mark.parametrize("kind", [Sgd, Adam])
 def test_parameters_and_state_stay_in_place(kind):
     # A recorded step and a checkpoint both know them by where they lie.
     parameters = drawn(0)
     optimizer = kind(parameters, 0.9, 0.0)
-    kept = [*parameters, *(value for values in optimizer.state.values() for value in values)]
-    places = [tensor.data_ptr() for tensor in kept]
+    places = [tensor.data_ptr() for tensor in remembered(optimizer)]
     optimizer.step(drawn(1), torch.tensor(0.1, dtype=torch.float64))
-    after = [*optimizer.parameters, *(value for values in optimizer.state.values() for value in values)]
-    assert [tensor.data_ptr() for tensor in after] == places
+    assert [tensor.data_ptr() for tensor in remembered(optimizer)] == places
 
 
 @pytest.mark.parametrize("kind", [Sgd, Adam])
 @pytest.mark.parametrize("bad", [float("inf"), float("nan")])
-def test_an_overflow_leaves_the_parameters_where_they_are(kind, bad):
+def test_an_overflow_is_a_step_that_never_was(kind, bad):
     optimizer = kind(drawn(0), 0.9, 0.01)
     rate = torch.tensor(0.1, dtype=torch.float64)
     broken = drawn(1)
     broken[1][2] = bad
     for grads in (broken, drawn(2), broken):  # the first step and a later one
-        before = [parameter.clone() for parameter in optimizer.parameters]
+        before = [tensor.clone() for tensor in remembered(optimizer)]
         overflow = torch.tensor(float(grads is broken))
         optimizer.step(grads, rate, overflow)
-        same = [torch.equal(*pair) for pair in zip(before, optimizer.parameters, strict=True)]
+        same = [torch.equal(*pair) for pair in zip(before, remembered(optimizer), strict=True)]
         assert all(same) if grads is broken else not any(same)
-    assert all(value.isfinite().all() for values in optimizer.state.values() for value in values)
 
 
 @pytest.mark.parametrize("kind", [Sgd, Adam])

@@ -1,7 +1,7 @@
 """Optimisers as few fused operations on lists of tensors; rates are tensors, so a step can be recorded.
 
 Where the loss is scaled, `overflow` is a number on the device: 1 if a gradient is not finite, and then the
-parameters stay where they are.
+parameters stay where they are, and so does all that the optimiser remembers.
 """
 
 from __future__ import annotations
@@ -57,27 +57,18 @@ class Adam:
         self.parameters, self.momentum, self.decay = list(parameters), momentum, decay
         self.memory = memory
         zeros = [[torch.zeros_like(parameter) for parameter in parameters] for _ in range(2)]
-        # In double precision: 1 - 0.999 loses four digits in single.
-        count = torch.zeros((), dtype=torch.float64, device=self.parameters[0].device)
+        count = torch.zeros((), device=self.parameters[0].device)
         self.state = {"mean": zeros[0], "square": zeros[1], "count": [count]}
 
     @torch.no_grad()
     def step(self, grads: Sequence[Tensor], rate: Tensor, overflow: Tensor | None = None) -> None:
-        mean, square, (count,) = self.state["mean"], self.state["square"], self.state["count"]
-        count += 1
-        if overflow is not None:
-            grads, rate = [grad.nan_to_num(0.0, 0.0, 0.0) for grad in grads], rate * (1 - overflow)
-        whole = torch._foreach_add(list(grads), self.parameters, alpha=self.decay)
-        torch._foreach_lerp_(mean, whole, 1 - self.momentum)
-        torch._foreach_mul_(square, self.memory)
-        torch._foreach_addcmul_(square, whole, whole, 1 - self.memory)
-        kind = square[0].dtype
-        spread = torch._foreach_div(square, (1 - self.memory**count).to(kind))
-        torch._foreach_sqrt_(spread)
-        torch._foreach_add_(spread, 1e-8)
-        moves = torch._foreach_div(mean, spread)
-        size = (rate / (1 - self.momentum**count)).to(kind)
-        torch._foreach_sub_(self.parameters, torch._foreach_mul(moves, size))
+        (count,) = self.state["count"]
+        count += 1 if overflow is None else 1 - overflow
+        torch._fused_adam_(
+            self.parameters, _laid_out(grads, self.parameters), self.state["mean"], self.state["square"], [],
+            [count] * len(self.parameters), lr=rate, beta1=self.momentum, beta2=self.memory,
+            weight_decay=self.decay, eps=1e-8, amsgrad=False, maximize=False, found_inf=overflow,
+        )  # fmt: skip
 
 
 def make_optimizer(settings: Settings, parameters: Sequence[Tensor]) -> Optimizer:
