@@ -1,0 +1,57 @@
+"""The commands of experiments/by_network.py ask for what a network is measured for, and for nothing else."""
+
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gamagat.experiments.core import EXPERIMENTS
+from gamagat.experiments.defences import MODELS
+
+SCRIPT = Path(__file__).parents[2] / "experiments" / "by_network.py"
+
+
+def asked(recipe: str, data: str) -> list[tuple[str, str, str]]:
+    """Table, row and column of every place that the commands ask for."""
+    places = []
+    for words in runpy.run_path(str(SCRIPT))["commands"](recipe, data, EXPERIMENTS.names()):
+        verb, name, _, rows, _, columns = words
+        assert verb == "reproduce"
+        part = EXPERIMENTS.make(name).only(rows.split(","), columns.split(","))
+        places += [(name, slot.row, slot.column) for slot in part.slots]
+    return places
+
+
+@pytest.mark.parametrize("data", ["cifar10", "mnist"])
+@pytest.mark.parametrize("recipe", ["gat", "trades", "standard", "gat:ablation=A2"])
+def test_every_place_of_a_network_is_asked_for_once(recipe, data):
+    wanted = [
+        (name, slot.row, slot.column)
+        for name in EXPERIMENTS.names()
+        for slot in EXPERIMENTS.make(name).slots
+        if (slot.network.recipe, slot.network.data, slot.network.model) == (recipe, data, MODELS[data])
+        and slot.network.seed == 0
+    ]
+    assert sorted(asked(recipe, data)) == sorted(wanted)
+
+
+def called(*words: str) -> subprocess.CompletedProcess[str]:
+    start = [sys.executable, str(SCRIPT), "--data-dir", "nowhere", "--tables", "table2", *words]
+    return subprocess.run(start, capture_output=True, text=True, check=False)
+
+
+def test_the_commands_are_told_and_run():
+    (line,) = called("rfgsm-at", "--list", "--", "--n", "5").stdout.splitlines()
+    assert line.startswith("gamagat reproduce table2 --rows RFGSM-AT --columns 'Clean,FGSM,")
+    assert line.endswith("--data-dir nowhere --n 5")
+    assert "exit code 2" in called("rfgsm-at", "--", "--plan", "--device", "nonsense").stdout
+    late = called("rfgsm-at", "--max-seconds", "0")
+    assert (late.returncode, "the time is over" in late.stderr) == (1, True)
+
+
+def test_a_recipe_that_no_table_has_is_refused():
+    wrong = called("rfgsm-at", "gta", "--list")
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert "measured on 'gta' for cifar10" in wrong.stderr
