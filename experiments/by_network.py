@@ -80,8 +80,8 @@ def _chosen(options: argparse.Namespace) -> list[list[str]]:
         theirs = list(commands(recipe, options.data, options.tables.split(",")))
         if not theirs:
             print(
-                f"no place of {options.tables} is measured on {recipe!r} for {options.data}; recipes are those "
-                "of gamagat list recipes, ablations gat:ablation=A1 to A5",
+                f"no place of {options.tables} is measured on {recipe!r} for {options.data}; recipes are "
+                "those of gamagat list recipes, and gat:ablation=A1 to A5",
                 file=sys.stderr,
             )
             sys.exit(2)

@@ -7,6 +7,7 @@ import pytest
 import torch
 from training.small_training import metrics, same, tensors, trained, write_images
 
+from gamagat.defenses.core import Precision
 from gamagat.engine.training import course
 from gamagat.engine.training.course import MOST_ATTEMPTS
 from gamagat.engine.training.probe import collapsed
@@ -246,6 +247,11 @@ def test_a_network_that_resists_nothing_yet_has_not_collapsed():
     assert not collapsed({"fgsm": 14.0, "pgd-10": 0.0}, [{"fgsm": 10.0, "pgd-10": 10.0}])
 
 
-def test_training_that_diverges_is_one_sentence(data, tmp_path):
-    with pytest.raises(RunError, match=r"has diverged: the loss of epoch 0 .* rate lower than 1e\+10"):
+@pytest.mark.parametrize(("half", "advice"), [(False, r"1e\+10"), (True, r"1e\+10 or --precision fp32")])
+def test_training_that_diverges_is_one_sentence(data, tmp_path, half, advice, monkeypatch):
+    if half:
+        kinds = Precision(torch.float16, torch.float16)
+        monkeypatch.setattr("gamagat.engine.training.run.choose_precision", lambda name, device: kinds)
+    words = rf"has diverged: the loss of epoch [012] .* rate lower than {advice}$"
+    with pytest.raises(RunError, match=words):
         trained(data, tmp_path / "run", rate=1e10, epochs=3)

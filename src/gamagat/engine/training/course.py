@@ -168,10 +168,11 @@ class Course:
         """Write down the epoch; keep it if it is the best or sound; act if the network has collapsed."""
         story, epoch = self.story, row["epoch"]
         if not math.isfinite(row["train"]["loss"]):
+            wider = "" if self.trainer.scaler is None else " or --precision fp32"
             raise RunError(
                 f"training has diverged: the loss of epoch {epoch} is no number; earlier epochs are kept "
                 f"in {self.folder}; train again into another --out, with --set rate lower than "
-                f"{self.plan.settings.rate:g}"
+                f"{self.plan.settings.rate:g}{wider}"
             )
         # A network that nobody taught to resist has nothing to collapse from.
         before = [past["val"] for past in story.rows]
