@@ -76,6 +76,40 @@ def test_all_columns_of_a_row_are_measured_on_one_network_that_was_loaded_once(f
     )
 
 
+def test_an_attack_that_fails_does_not_stop_the_others(filled, monkeypatch, tmp_path):
+    measured = workshop.Prepared.run
+
+    def failing(prepared, onlooker):
+        if prepared.request.attacks[0].startswith("pgd"):
+            raise RuntimeError("no way back\nthrough this network")
+        return measured(prepared, onlooker)
+
+    monkeypatch.setattr(workshop.Prepared, "run", failing)
+    copytree(filled, tmp_path / "cache")
+    shop = shop_at(tmp_path / "cache")
+    shop.cache.seed = 5  # nothing is measured yet
+    outcome = run(toy_table(), shop)
+    assert outcome.stopped is None
+    reasons = {cell.column: cell.reason for cell in outcome.missing}
+    assert set(reasons) == {"PGD-40"}
+    told = "pgd:steps=3,as_published=true failed with RuntimeError: no way back through this network"
+    assert reasons["PGD-40"] == told
+
+
+def test_a_training_that_fails_is_not_tried_for_every_column(monkeypatch, tmp_path):
+    tries = []
+
+    def failing(request, listener):
+        tries.append(request.recipe)
+        raise torch.OutOfMemoryError("the GPU is full")
+
+    monkeypatch.setattr(workshop, "train", failing)
+    outcome = run(toy_table().only(["GAT"]), shop_at(tmp_path / "cache"))
+    assert tries == [GAT.recipe]
+    assert all("failed with OutOfMemoryError: the GPU is full" in cell.reason for cell in outcome.missing)
+    assert len(outcome.missing) == len(outcome.cells) > 1
+
+
 def test_an_attack_is_the_one_that_evaluate_makes_of_the_folder(filled):
     cell = cell_of(run(toy_table(), shop_at(filled)), "GAT", "PGD-40")
     request = EvaluationRequest(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import monotonic
@@ -33,6 +33,16 @@ from gamagat.experiments.cells import Cell, of_distances, of_share
 from gamagat.experiments.clock import Clock
 from gamagat.experiments.core import Network, Slot, Table
 from gamagat.experiments.words import without_way
+
+
+@contextmanager
+def in_words(what: str) -> Iterator[None]:
+    """A failure of torch's is told in its place of the table, and the next place has its turn."""
+    try:
+        yield
+    except RuntimeError as error:
+        words = " ".join(str(error).split()) or "it failed"
+        raise ModelError(f"{what} failed with {type(error).__name__}: {words[:300]}") from error
 
 
 @dataclass(slots=True)
@@ -66,7 +76,7 @@ class Workshop:
             self.cache.precision,
         )  # fmt: skip
         self.say(f"training {network.name}")
-        with self.listening() as listener:
+        with self.listening() as listener, in_words(f"training {network.name}"):
             trained = train(request, self.clock.watched(listener))
         write_card(trained, {})
         for checkpoint in (CHECKPOINT, SOUND):  # twice the network's size each, and of no more use
@@ -94,9 +104,10 @@ class Workshop:
         self.say(f"measuring {slot.row}, {slot.column}")
         place = self.cache.evaluation(slot.network, slot.measure)
         if slot.measure.source is not None:
-            self._carry(slot, place)
+            with in_words(str(slot.measure.attack)):
+                self._carry(slot, place)
             return self._carried_cell(table, slot, place)
-        with self.looking() as onlooker:
+        with self.looking() as onlooker, in_words(slot.measure.attack or EVALUATED):
             result = self._prepared(slot, place).run(onlooker)
         if result.stopped == INTERRUPTED:
             raise KeyboardInterrupt
