@@ -34,6 +34,7 @@ from gamagat.errors import ConfigError, RunError
 from gamagat.pieces.threat import ThreatModel
 from gamagat.pieces.types import Model
 
+PLAIN = "the network as it is"  # what attacks compute in without a stand-in
 INTERRUPTED, TIME_OVER = "it was interrupted", "the time that was given is over"
 
 
@@ -167,6 +168,12 @@ def _agreed(folder: Path, group: Ranks, manifest: Manifest) -> Manifest:
     return kept
 
 
+def _note(manifest: Manifest, folder: Path, group: Ranks, words: str) -> None:
+    """Write down what attacks compute in."""
+    if group.first:
+        replace(manifest, made=manifest.made | {"attacks in": words}).write(folder)
+
+
 def _carry_out(
     arena: Arena,
     plan: tuple[PlannedAttack, ...],
@@ -189,14 +196,15 @@ def _carry_out(
             work.entry(book, CLEAN, None, [])
             if work.left([name for attack in plan for name, _ in attack.runs]):
                 arena.quick = _stand_in(arena, plan, precision, manifest.weights_sha256)
-                if group.first:
-                    words = "the network as it is" if arena.quick is None else arena.quick.words
-                    replace(manifest, made=manifest.made | {"attacks in": words}).write(folder)
+                _note(manifest, folder, group, PLAIN if arena.quick is None else arena.quick.words)
+            began_with = arena.quick
             for attack in plan:
                 before: list[str] = []
                 for name, run in attack.runs:
                     work.entry(book, name, run, before)
                     before.append(name)
+            if began_with is not None and arena.quick is None:  # it has failed on the way
+                _note(manifest, folder, group, f"{began_with.words}, then {PLAIN}")
     except KeyboardInterrupt:
         return INTERRUPTED
     except OutOfTime:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from gamagat.attacks.combine import passes
 from gamagat.attacks.core import Attack
-from gamagat.attacks.network import is_memory
+from gamagat.attacks.network import OutOfTime, is_memory
 from gamagat.engine.arena import Arena, Chunk, attacked
 from gamagat.engine.ledger import CLEAN, Ledger
 from gamagat.engine.manifest import Manifest
@@ -22,7 +22,7 @@ from gamagat.engine.ranks import Ranks
 from gamagat.engine.run import NOT_RUN, Run
 from gamagat.engine.scribe import Scribe
 from gamagat.engine.watch import Watch
-from gamagat.errors import ModelError
+from gamagat.errors import GamagatError, ModelError
 
 
 class Book(NamedTuple):
@@ -93,15 +93,36 @@ class Work:
         return part[torch.from_numpy(alive)]
 
     def _chunk(self, watch: Watch, part: Tensor, attack: Attack | None) -> Chunk:
-        """The verdicts on these images; where memory does not suffice, again at half the width."""
+        """The verdicts on these images.
+
+        Where memory does not suffice, again at half the width; where a stand-in fails, on the network itself.
+        """
         while True:
             watch.begin(len(part))
             try:
                 return attacked(self.arena, part, attack, watch)
             except Exception as error:
-                if not is_memory(error):
+                narrow = is_memory(error)
+                if not narrow and not self._may_be_the_stand_ins(error):
                     raise
-            self._narrow()
+                words = " ".join(str(error).split()) or type(error).__name__
+            # Not while the error is at hand, which holds on to all that the attack had in memory.
+            if narrow:
+                self._narrow()
+            else:
+                self._do_without(words)
+
+    def _may_be_the_stand_ins(self, error: Exception) -> bool:
+        on_purpose = isinstance(error, GamagatError) and not isinstance(error, ModelError)
+        return self.arena.quick is not None and not on_purpose and not isinstance(error, OutOfTime)
+
+    def _do_without(self, words: str) -> None:
+        """No stand-in any more: what fails may be its arithmetic alone; if not, it will fail again."""
+        assert self.arena.quick is not None
+        self.arena.onlooker.say(
+            f"{self.arena.quick.words}: {words[:200]}; attacks use the network as it is from here on"
+        )
+        self.arena.quick = None
 
     def _narrow(self) -> None:
         width = self.arena.width

@@ -28,6 +28,7 @@ from gamagat.engine.quick import network
 from gamagat.engine.quick.network import Quick
 from gamagat.engine.run import Run, read_run
 from gamagat.engine.watch import Onlooker
+from gamagat.errors import DataError, ModelError
 from gamagat.pieces.threat import L2, LINF, ThreatModel
 from helpers import images_like
 
@@ -85,6 +86,50 @@ def test_a_stand_in_that_calls_everything_fooled_is_not_believed(monkeypatch, tm
     lied = run(model, data, tmp_path / "lied", *SPECS)
     assert lied.manifest.made["attacks in"] == "a stand-in"
     assert verdicts(lied) == verdicts(honest)
+
+
+class Tiring:
+    """The network, until it has been asked a number of times."""
+
+    def __init__(self, model: nn.Module, times: int, error: Exception) -> None:
+        self.model, self.left, self.error = model, times, error
+
+    def __call__(self, images: Tensor) -> Tensor:
+        self.left -= 1
+        if self.left < 0:
+            raise self.error
+        return self.model(images)
+
+
+@pytest.mark.parametrize("times", [0, 9])
+def test_a_stand_in_that_fails_on_the_way_is_done_without(monkeypatch, tmp_path, model, data, times):
+    honest = run(model, data, tmp_path / "honest", *SPECS, precision="fp32")
+    seen_by_attacks(monkeypatch, Tiring(model, times, RuntimeError("no way\nback")))
+    said: list[str] = []
+    tired = run(model, data, tmp_path / "tired", *SPECS, onlooker=Onlooker(say=said.append))
+    assert verdicts(tired) == verdicts(honest)
+    assert tired.manifest.made["attacks in"] == "a stand-in, then the network as it is"
+    (words,) = said
+    assert words.startswith("a stand-in: the network failed on images of shape (8, 3, 8, 8): no way back; ")
+    assert words.endswith("; attacks use the network as it is from here on")
+
+
+def test_what_the_network_cannot_do_either_is_an_error(monkeypatch, tmp_path, model, data):
+    seen_by_attacks(monkeypatch, Tiring(model, 0, RuntimeError("not today")))
+
+    def broken(net: nn.Module, images: Tensor) -> Tensor:
+        if images.requires_grad:
+            raise RuntimeError("nor tomorrow")
+        return net(images)
+
+    with pytest.raises(ModelError, match="nor tomorrow"):
+        run(Around(broken, model), data, tmp_path / "run", "pgd:steps=2")
+
+
+def test_an_error_on_purpose_is_not_blamed_on_the_stand_in(monkeypatch, tmp_path, model, data):
+    seen_by_attacks(monkeypatch, Tiring(model, 0, DataError("the images are gone")))
+    with pytest.raises(DataError, match="the images are gone"):
+        run(model, data, tmp_path / "run", "pgd:steps=2")
 
 
 def test_what_the_lie_cost_is_counted(monkeypatch, tmp_path, model, data):
@@ -269,7 +314,7 @@ def switches() -> list[Any]:
     return [*flags, torch.backends.cuda.matmul.fp32_precision, torch.backends.cudnn.conv.fp32_precision]
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), RuntimeError("a cable was pulled")])
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), DataError("a cable was pulled")])
 def test_a_stand_in_that_stops_leaves_everything_as_it_was(monkeypatch, reference, tmp_path, error):
     before = switches()
     with monkeypatch.context() as patch:
@@ -277,7 +322,7 @@ def test_a_stand_in_that_stops_leaves_everything_as_it_was(monkeypatch, referenc
         if isinstance(error, KeyboardInterrupt):
             assert quick_run(tmp_path / "run").stopped == INTERRUPTED
         else:
-            with pytest.raises(gamagat.errors.ModelError, match="a cable was pulled"):
+            with pytest.raises(DataError, match="a cable was pulled"):
                 quick_run(tmp_path / "run")
     assert switches() == before
     assert 0 < len(rows(tmp_path / "run")) < len(rows(reference))
