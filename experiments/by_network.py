@@ -51,27 +51,44 @@ def _alike(columns: dict[str, tuple[str, ...]]) -> dict[tuple[str, ...], list[st
 
 
 def run(words: Sequence[str], seconds: float) -> int:
-    """One command; interrupted, as by Ctrl-C, when the time is over."""
+    """One command; interrupted, as by Ctrl-C, when the time is over or when this is."""
     process = subprocess.Popen([sys.executable, "-m", "gamagat", *words])
     try:
         return process.wait(seconds if seconds < float("inf") else None)
-    except (subprocess.TimeoutExpired, KeyboardInterrupt):
+    except subprocess.TimeoutExpired:
         process.send_signal(signal.SIGINT)
+        return _ended(process)
+    except KeyboardInterrupt:  # which the command has had as well
+        _ended(process)
+        raise
+
+
+def _ended(process: subprocess.Popen[bytes]) -> int:
+    """The exit code, after some time to write down what is known; a command that hangs is killed."""
+    try:
         return process.wait(PATIENCE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return process.wait()
 
 
 def main() -> None:
     options, more = _options()
-    began = monotonic()
-    for words in _chosen(options):
-        line = [*words, "--data-dir", options.data_dir, *more]
-        print(shlex.join(["gamagat", *line]), flush=True)
-        left = options.max_seconds - (monotonic() - began)
-        if left <= 0:
-            sys.exit("the time is over; the same line goes on")
-        if not options.list:
-            code = run(line, left)
-            print(f"exit code {code}, {monotonic() - began:.0f} s in all", flush=True)
+    began, worst = monotonic(), 0
+    try:
+        for words in _chosen(options):
+            line = [*words, "--data-dir", options.data_dir, *more]
+            print(shlex.join(["gamagat", *line]), flush=True)
+            left = options.max_seconds - (monotonic() - began)
+            if left <= 0:
+                sys.exit("the time is over; the same line goes on")
+            if not options.list:
+                code = run(line, left)
+                worst = worst or code
+                print(f"exit code {code}, {monotonic() - began:.0f} s in all", flush=True)
+    except KeyboardInterrupt:
+        sys.exit("interrupted; the same line goes on")
+    sys.exit(worst)
 
 
 def _chosen(options: argparse.Namespace) -> list[list[str]]:

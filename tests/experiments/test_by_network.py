@@ -46,9 +46,29 @@ def test_the_commands_are_told_and_run():
     (line,) = called("rfgsm-at", "--list", "--", "--n", "5").stdout.splitlines()
     assert line.startswith("gamagat reproduce table2 --rows RFGSM-AT --columns 'Clean,FGSM,")
     assert line.endswith("--data-dir nowhere --n 5")
-    assert "exit code 2" in called("rfgsm-at", "--", "--plan", "--device", "nonsense").stdout
+    failed = called("rfgsm-at", "--", "--plan", "--device", "nonsense")
+    assert (failed.returncode, "exit code 2" in failed.stdout) == (2, True)
     late = called("rfgsm-at", "--max-seconds", "0")
     assert (late.returncode, "the time is over" in late.stderr) == (1, True)
+
+
+STUBBORN = "import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN); time.sleep(60)"
+OBEDIENT = "import time; time.sleep(60)"
+
+
+@pytest.mark.parametrize(("code", "ends"), [(OBEDIENT, {-2, 1, 130}), (STUBBORN, {-9})])
+def test_a_command_that_takes_too_long_is_stopped_and_not_left_behind(code, ends, monkeypatch):
+    start, begun = subprocess.Popen, []
+
+    def other(words):
+        begun.append(start([sys.executable, "-c", code], stderr=subprocess.DEVNULL))
+        return begun[0]
+
+    script = runpy.run_path(str(SCRIPT))
+    monkeypatch.setitem(script["run"].__globals__, "PATIENCE", 1)
+    monkeypatch.setattr(subprocess, "Popen", other)
+    assert script["run"]([], seconds=1.0) in ends
+    assert begun[0].poll() is not None
 
 
 def test_a_recipe_that_no_table_has_is_refused():

@@ -149,6 +149,20 @@ def test_a_plot_stops_in_the_middle_when_the_time_is_over(sketched, tmp_path):
     assert not sketch.lines[0].measured
 
 
+def test_a_plot_that_fails_does_not_stop_the_others(sketched):
+    _, root = sketched
+
+    def failing(plot, sources, request, onlooker):
+        if plot == "loss-eps":
+            raise RuntimeError("no way back")
+        return draw(plot, sources, request, onlooker)
+
+    sketch = run_figure(toy_figure("losses", "one dimension"), shop_at(root, n=42), failing)
+    assert sketch.stopped is None
+    assert [line.measured for line in sketch.lines] == [False, True]
+    assert sketch.lines[0].reason == "drawing loss-eps failed with RuntimeError: no way back"
+
+
 def test_files_hold_numbers_and_pictures(sketched, tmp_path):
     sketch, _ = sketched
     save_figure(tmp_path, toy_figure(), sketch.lines[:1])

@@ -34,7 +34,7 @@ from gamagat.errors import ConfigError, RunError
 from gamagat.pieces.threat import ThreatModel
 from gamagat.pieces.types import Model
 
-PLAIN = "the network as it is"  # what attacks compute in without a stand-in
+PLAIN, THEN = "the network as it is", ", then "  # what attacks compute in without a stand-in
 INTERRUPTED, TIME_OVER = "it was interrupted", "the time that was given is over"
 
 
@@ -169,9 +169,13 @@ def _agreed(folder: Path, group: Ranks, manifest: Manifest) -> Manifest:
 
 
 def _note(manifest: Manifest, folder: Path, group: Ranks, words: str) -> None:
-    """Write down what attacks compute in."""
+    """Write down what attacks compute in, after what they computed in before."""
     if group.first:
-        replace(manifest, made=manifest.made | {"attacks in": words}).write(folder)
+        kept = Manifest.read(folder) or manifest
+        before = kept.made.get("attacks in", "")
+        known = before.split(THEN) if before else []
+        news = THEN.join(dict.fromkeys([*known, words]))
+        replace(kept, made=kept.made | {"attacks in": news}).write(folder)
 
 
 def _carry_out(
@@ -197,14 +201,16 @@ def _carry_out(
             if work.left([name for attack in plan for name, _ in attack.runs]):
                 arena.quick = _stand_in(arena, plan, precision, manifest.weights_sha256)
                 _note(manifest, folder, group, PLAIN if arena.quick is None else arena.quick.words)
-            began_with = arena.quick
-            for attack in plan:
-                before: list[str] = []
-                for name, run in attack.runs:
-                    work.entry(book, name, run, before)
-                    before.append(name)
-            if began_with is not None and arena.quick is None:  # it has failed on the way
-                _note(manifest, folder, group, f"{began_with.words}, then {PLAIN}")
+            chosen = arena.quick
+            try:
+                for attack in plan:
+                    before: list[str] = []
+                    for name, run in attack.runs:
+                        work.entry(book, name, run, before)
+                        before.append(name)
+            finally:
+                if arena.quick is not chosen:  # it has failed on the way
+                    _note(manifest, folder, group, PLAIN)
     except KeyboardInterrupt:
         return INTERRUPTED
     except OutOfTime:

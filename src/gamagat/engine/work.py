@@ -14,7 +14,7 @@ from torch import Tensor
 
 from gamagat.attacks.combine import passes
 from gamagat.attacks.core import Attack
-from gamagat.attacks.network import OutOfTime, is_memory
+from gamagat.attacks.network import is_memory
 from gamagat.engine.arena import Arena, Chunk, attacked
 from gamagat.engine.ledger import CLEAN, Ledger
 from gamagat.engine.manifest import Manifest
@@ -22,7 +22,7 @@ from gamagat.engine.ranks import Ranks
 from gamagat.engine.run import NOT_RUN, Run
 from gamagat.engine.scribe import Scribe
 from gamagat.engine.watch import Watch
-from gamagat.errors import GamagatError, ModelError
+from gamagat.errors import ModelError
 
 
 class Book(NamedTuple):
@@ -113,8 +113,8 @@ class Work:
                 self._do_without(words)
 
     def _may_be_the_stand_ins(self, error: Exception) -> bool:
-        on_purpose = isinstance(error, GamagatError) and not isinstance(error, ModelError)
-        return self.arena.quick is not None and not on_purpose and not isinstance(error, OutOfTime)
+        """What fails in a network is a ModelError on its way forward, and torch's own on its way back."""
+        return self.arena.quick is not None and isinstance(error, ModelError | RuntimeError)
 
     def _do_without(self, words: str) -> None:
         """No stand-in any more: what fails may be its arithmetic alone; if not, it will fail again."""

@@ -5,7 +5,7 @@ from gamagat.experiments.defences import AUTOATTACK, COMMON, CW, defences, white
 
 RFGSM_AT = (
     "How the paper trains it on MNIST is not said; ours collapses from the sixth of 50 epochs on, and we "
-    "select the best one before."
+    "select the best one before. The log has a doubt about this training; it is to be repeated."
 )
 GAT = "Trainings differ: the zoo's network, of an earlier version, has 99.25 clean and 93.31 under GAMA-PGD."
 

@@ -84,22 +84,21 @@ def nearest_boundary(
     # Where no class has a gradient there is no plane: a zero normal, which nothing moves along.
     nearest = Plane(torch.zeros_like(images), images.detach(), images.new_zeros(len(images)))
     least = torch.full_like(nearest.value, float("inf"))
-    keep = len(rivals) > 1
+    again = False  # whether each way back wants a pass of its own
     # One class at a time, and only the nearest is kept: all gradients together may not fit into memory.
     for rival in rivals:
-        try:
-            plane = _boundary(logits, images, y, rival, keep)
-        except RuntimeError as error:
-            if not keep or "retain_graph" not in str(error):
-                raise
-            # A compiled network may write over what another way back would need: a pass for each.
-            keep, logits, forwards = False, answer(model, images), forwards + 1
-            plane = _boundary(logits, images, y, rival, keep)
+        last = rival is rivals[-1]
+        if again:
+            logits, forwards = answer(model, images), forwards + 1
+        plane = _boundary(logits, images, y, rival, keep=not (again or last))
+        if plane is None:
+            again, logits = True, logits.detach()  # lest there be two graphs in memory
+            logits, forwards = answer(model, images), forwards + 1
+            plane = _boundary(logits, images, y, rival, keep=False)
+            assert plane is not None
         distance = distance_to(plane, norm)
         nearest = _choose(distance < least, plane, nearest)  # not smaller where the gradient is zero
         least = torch.fmin(distance, least)
-        if not keep and rival is not rivals[-1]:
-            logits, forwards = answer(model, images), forwards + 1
     return nearest, Passes(forwards, len(rivals))
 
 
@@ -109,13 +108,21 @@ def _others(logits: Scores, y: Labels) -> list[Labels]:
     return [(y + ahead) % classes for ahead in range(1, classes)]
 
 
-def _boundary(logits: Scores, images: Images, y: Labels, rival: Labels, keep: bool) -> Plane:
-    """Where the tangents of two logits cross; `keep` the graph for another pass."""
+def _boundary(logits: Scores, images: Images, y: Labels, rival: Labels, keep: bool) -> Plane | None:
+    """Where the tangents of two logits cross; None if the graph cannot be kept for another pass, as asked.
+
+    A compiled network may write over what another way back would need, and torch refuses to keep it.
+    """
     classes = logits.shape[1]
     seed = (F.one_hot(rival, classes) - F.one_hot(y, classes)).to(logits)
-    (normal,) = torch.autograd.grad(
-        logits, images, seed, retain_graph=keep, allow_unused=True, materialize_grads=True
-    )
+    try:
+        (normal,) = torch.autograd.grad(
+            logits, images, seed, retain_graph=keep, allow_unused=True, materialize_grads=True
+        )
+    except RuntimeError as error:
+        if keep and "retain_graph" in str(error):
+            return None
+        raise
     value = (take(logits, rival) - take(logits, y)).detach().to(images.dtype)
     return Plane(torch.nan_to_num(normal, nan=0.0, posinf=0.0, neginf=0.0), images.detach(), value)
 

@@ -17,7 +17,7 @@ import gamagat
 from gamagat.attacks.combine import delicate
 from gamagat.attacks.core import ATTACKS
 from gamagat.attacks.nearest import fools, looked
-from gamagat.attacks.network import Network
+from gamagat.attacks.network import Network, OutOfTime
 from gamagat.data.core import Dataset, from_tensors
 from gamagat.engine import evaluate as module
 from gamagat.engine.arena import Arena
@@ -112,6 +112,54 @@ def test_a_stand_in_that_fails_on_the_way_is_done_without(monkeypatch, tmp_path,
     (words,) = said
     assert words.startswith("a stand-in: the network failed on images of shape (8, 3, 8, 8): no way back; ")
     assert words.endswith("; attacks use the network as it is from here on")
+
+
+class CancelledError(Exception):
+    """What somebody who looks on may raise."""
+
+
+@pytest.mark.parametrize("stop", [OutOfTime, CancelledError])
+def test_who_stops_an_attack_is_not_taken_for_the_stand_in(monkeypatch, tmp_path, model, data, stop):
+    told: list[str] = []
+
+    def progress(what: str, done: float, total: int) -> None:
+        told.append(what)
+        if told.count("pgd#1") == 3:
+            raise stop
+
+    seen_by_attacks(monkeypatch, model)
+    said: list[str] = []
+    onlooker = Onlooker(progress, said.append)
+    if stop is CancelledError:
+        with pytest.raises(CancelledError):
+            run(model, data, tmp_path / "run", *SPECS, onlooker=onlooker)
+    else:
+        run(model, data, tmp_path / "run", *SPECS, onlooker=onlooker)
+    assert said == []
+    assert not {done.entry for done in read_run(tmp_path / "run").finished} & {"gama-pgd"}
+
+
+def test_what_attacks_computed_in_stays_written_down(monkeypatch, tmp_path, model, data):
+    asked = []
+
+    def stopping(net: nn.Module, images: Tensor) -> Tensor:
+        asked.append(images.requires_grad)
+        if images.requires_grad and sum(asked) == 4:
+            raise KeyboardInterrupt
+        return net(images)
+
+    network, folder = Around(stopping, model), tmp_path / "run"
+    with monkeypatch.context() as patch:
+        seen_by_attacks(patch, Tiring(model, 0, RuntimeError("not today")))
+        assert "pgd#1" not in {done.entry for done in run(network, data, folder, *SPECS).finished}
+    words = "a stand-in, then the network as it is"
+    assert read_run(folder).manifest.made["attacks in"] == words
+    with monkeypatch.context() as patch:
+        seen_by_attacks(patch, model)
+        assert verdicts(run(network, data, folder, *SPECS)) == verdicts(
+            run(model, data, tmp_path / "a", *SPECS)
+        )
+    assert read_run(folder).manifest.made["attacks in"] == words
 
 
 def test_what_the_network_cannot_do_either_is_an_error(monkeypatch, tmp_path, model, data):

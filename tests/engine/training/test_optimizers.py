@@ -6,6 +6,7 @@ from torch import Tensor
 
 from gamagat.engine.training.optimizers import Adam, Sgd, make_optimizer
 from gamagat.engine.training.settings import Settings
+from gamagat.errors import ModelError
 
 
 def drawn(seed: int, kind: torch.dtype = torch.float64) -> list[Tensor]:
@@ -51,6 +52,15 @@ def test_the_settings_choose_the_optimiser():
     chosen = make_optimizer(Settings(momentum=0.3, weight_decay=0.01), parameters)
     assert isinstance(chosen, Sgd)
     assert (chosen.momentum, chosen.decay) == (0.3, 0.01)
+
+
+def test_a_parameter_with_gaps_is_refused():
+    part = torch.zeros(4, 6)[:, :4]
+    for parameter in (part, part.T, torch.zeros(3).expand(2, 3)):
+        with pytest.raises(ModelError, match="part of a larger tensor"):
+            make_optimizer(Settings(), [parameter])
+    dense = [torch.zeros(4, 6).T, torch.zeros(2, 1, 5, 5).to(memory_format=torch.channels_last)]
+    make_optimizer(Settings(), [*dense, torch.zeros(()), torch.zeros(0, 3)])
 
 
 def remembered(optimizer: Sgd | Adam) -> list[torch.Tensor]:

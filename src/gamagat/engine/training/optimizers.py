@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from gamagat.engine.training.settings import Settings
+from gamagat.errors import ModelError
 
 
 class Optimizer(Protocol):
@@ -73,5 +74,10 @@ class Adam:
 
 def make_optimizer(settings: Settings, parameters: Sequence[Tensor]) -> Optimizer:
     """The optimiser that the settings name."""
+    if any(torch.empty_like(parameter).stride() != parameter.stride() for parameter in parameters):
+        raise ModelError(
+            "a parameter of the network is a part of a larger tensor, which training would write over; "
+            "make it nn.Parameter(part.clone())"
+        )
     kind = Adam if settings.optimizer == "adam" else Sgd
     return kind(parameters, settings.momentum, settings.weight_decay)
