@@ -137,6 +137,11 @@ def test_known_reasons_stand_with_the_difference():
     assert "Not this one" not in words
 
 
+def test_a_word_on_the_whole_table_needs_no_difference():
+    assert "\n- Of all of it.\n" in page_of(GOOD, **{"": "Of all of it."})
+    assert "Of all of it." not in page_of(**{"": "Of all of it."})  # nothing is measured
+
+
 def test_how_many_images_are_behind_a_figure_is_told():
     far = replace(GOOD, column="CW mean L2", unit="L2", ours=0.7, interval=(0.6, 0.8), n=806)
     words = page_of(GOOD, far)

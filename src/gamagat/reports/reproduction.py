@@ -230,7 +230,7 @@ def _place(cell: Cell | None) -> str:
 
 
 def _differences(result: Result) -> Iterator[str]:
-    """A sentence on every difference larger than the interval, row by row, and what is known about them."""
+    """A sentence on every difference larger than the interval, row by row; what is known of all comes last."""
     apart = [cell for cell in result.cells if cell.apart is not None]
     for row in dict.fromkeys(cell.row for cell in apart):
         cells = [cell for cell in apart if cell.row == row]
@@ -241,7 +241,7 @@ def _differences(result: Result) -> Iterator[str]:
     for column in dict.fromkeys(cell.column for cell in apart):
         if column in result.notes:
             yield f"{column}: {result.notes[column]}"
-    if apart and "" in result.notes:
+    if "" in result.notes and any(cell.measured for cell in result.cells):
         yield result.notes[""]
 
 
