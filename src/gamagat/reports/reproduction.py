@@ -230,7 +230,7 @@ def _place(cell: Cell | None) -> str:
 
 
 def _differences(result: Result) -> Iterator[str]:
-    """A sentence on every difference larger than the interval, row by row; what is known of all comes last."""
+    """A sentence on every difference larger than the interval, row by row; at last what is known of all."""
     apart = [cell for cell in result.cells if cell.apart is not None]
     for row in dict.fromkeys(cell.row for cell in apart):
         cells = [cell for cell in apart if cell.row == row]
