@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import shlex
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -51,22 +50,20 @@ def _alike(columns: dict[str, tuple[str, ...]]) -> dict[tuple[str, ...], list[st
 
 
 def run(words: Sequence[str], seconds: float) -> int:
-    """One command; interrupted, as by Ctrl-C, when the time is over or when this is."""
-    process = subprocess.Popen([sys.executable, "-m", "gamagat", *words])
+    """One command, which stops in order when the time is over; the exit code."""
+    within = ["--max-seconds", f"{seconds:.1f}"] if seconds < float("inf") else []
+    process = subprocess.Popen([sys.executable, "-m", "gamagat", *words, *within])
     try:
-        return process.wait(seconds if seconds < float("inf") else None)
-    except subprocess.TimeoutExpired:
-        process.send_signal(signal.SIGINT)
-        return _ended(process)
+        return _ended(process, seconds + PATIENCE if within else None)
     except KeyboardInterrupt:  # which the command has had as well
-        _ended(process)
+        _ended(process, PATIENCE)
         raise
 
 
-def _ended(process: subprocess.Popen[bytes]) -> int:
-    """The exit code, after some time to write down what is known; a command that hangs is killed."""
+def _ended(process: subprocess.Popen[bytes], seconds: float | None) -> int:
+    """The exit code; a command that takes longer is killed, not left behind."""
     try:
-        return process.wait(PATIENCE)
+        return process.wait(seconds)
     except subprocess.TimeoutExpired:
         process.kill()
         return process.wait()

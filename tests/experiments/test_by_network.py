@@ -52,23 +52,24 @@ def test_the_commands_are_told_and_run():
     assert (late.returncode, "the time is over" in late.stderr) == (1, True)
 
 
-STUBBORN = "import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN); time.sleep(60)"
-OBEDIENT = "import time; time.sleep(60)"
-
-
-@pytest.mark.parametrize(("code", "ends"), [(OBEDIENT, {-2, 1, 130}), (STUBBORN, {-9})])
-def test_a_command_that_takes_too_long_is_stopped_and_not_left_behind(code, ends, monkeypatch):
+@pytest.mark.parametrize(
+    ("seconds", "code", "end"),
+    [(0.5, "import time; time.sleep(60)", -9), (float("inf"), "raise SystemExit(3)", 3)],
+)
+def test_a_command_has_the_time_that_is_left_and_is_not_left_behind(seconds, code, end, monkeypatch):
     start, begun = subprocess.Popen, []
 
     def other(words):
-        begun.append(start([sys.executable, "-c", code], stderr=subprocess.DEVNULL))
-        return begun[0]
+        begun.append((words, start([sys.executable, "-c", code])))
+        return begun[0][1]
 
     script = runpy.run_path(str(SCRIPT))
     monkeypatch.setitem(script["run"].__globals__, "PATIENCE", 1)
     monkeypatch.setattr(subprocess, "Popen", other)
-    assert script["run"]([], seconds=1.0) in ends
-    assert begun[0].poll() is not None
+    assert script["run"](["reproduce", "table2"], seconds) == end
+    ((words, process),) = begun
+    assert process.poll() == end
+    assert words[3:] == ["reproduce", "table2", *(["--max-seconds", "0.5"] if seconds == 0.5 else [])]
 
 
 def test_a_recipe_that_no_table_has_is_refused():
