@@ -36,6 +36,8 @@ CW = (
     "images it takes the mean; ours is over all of them, 0 for those wrong untouched."
 )
 
+NETWORKS = "In what our networks differ from the paper's is said under table2 (CIFAR-10) and tableS5 (MNIST)."
+
 
 def defence(name: str, data: str = "cifar10", model: str | None = None, seed: int = 0) -> Network:
     """The network of a row, with the recipe's own settings for these data."""

@@ -1,7 +1,7 @@
 """Table S9: the Square attack, which asks for no gradients."""
 
 from gamagat.experiments.core import EXPERIMENTS, Measure, Slot, Table
-from gamagat.experiments.defences import COMMON, SHORT, defence
+from gamagat.experiments.defences import COMMON, NETWORKS, SHORT, defence
 
 
 @EXPERIMENTS.register("tableS9")
@@ -13,5 +13,5 @@ def table_s9() -> Table:
         for short, data in SHORT.items()
         for column, measure in (("Clean", Measure()), ("Square", Measure("square")))
     )
-    notes = {"": "The number of queries is not stated; ours is 5,000, as in AutoAttack."}
+    notes = {"": f"The number of queries is not stated; ours is 5,000, as in AutoAttack. {NETWORKS}"}
     return Table("tableS9", slots, "tableS9", notes=notes)

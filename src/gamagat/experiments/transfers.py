@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from gamagat.experiments.core import Measure, Network, Slot, Table
-from gamagat.experiments.defences import COMMON, SHORT, defence
+from gamagat.experiments.defences import COMMON, NETWORKS, SHORT, defence
 
 SOURCES = {
     "CIFAR": {"VGG11": "vgg11", "ResNet18": "resnet18-gat"},
@@ -11,6 +11,7 @@ SOURCES = {
     "MNIST": {"BB-MNIST": "bb-mnist", "M-LeNet": "m-lenet"},
 }
 NOTES = {
+    "": NETWORKS,
     "MNIST M-LeNet": (
         "The paper's entries for RFGSM-AT, PGD-AT and TRADES equal those networks' white-box figures in "
         "table S5: they are no transfer."

@@ -237,6 +237,19 @@ def test_a_collapse_is_seen_when_it_begins(fgsm, pgd, expected):
     assert collapsed({"fgsm": fgsm, "pgd-10": pgd}, before) == expected
 
 
+@pytest.mark.parametrize(
+    ("fgsm", "pgd", "expected"),
+    [
+        (63.3, 34.4, True),  # R-MGM's 45th epoch on CIFAR-10; GAMA-PGD leaves 18.55
+        (63.3, 37.1, False),  # PGD's is a new best
+        (56.0, 36.5, False),  # not that far apart
+    ],
+)
+def test_fgsm_alone_rising_is_a_collapse_too(fgsm, pgd, expected):
+    before = [{"fgsm": 40.1, "pgd-10": 37.0}, {"fgsm": 45.4, "pgd-10": 28.2}]
+    assert collapsed({"fgsm": fgsm, "pgd-10": pgd}, before) == expected
+
+
 def test_few_images_are_not_believed_too_soon():
     now, best = {"fgsm": 54.9, "pgd-10": 38.1}, {"fgsm": 52.0, "pgd-10": 46.0}
     assert not collapsed(now, [best], images=113)

@@ -153,8 +153,9 @@ class Probe:
 def collapsed(now: dict[str, Any], before: Sequence[dict[str, Any]] = (), images: int = 1000) -> bool:
     """Whether single-step and PGD accuracy have parted: the network fools FGSM instead of resisting it.
 
-    They have if PGD leaves less than half of what FGSM leaves, or if PGD accuracy, once there was some, has
-    fallen since its best epoch while FGSM's has not fallen with it.
+    They have if PGD leaves less than half of what FGSM leaves; or if PGD accuracy, once there was some, has
+    fallen since its best epoch while FGSM's has not fallen with it; or if FGSM's alone has risen since, far
+    ahead of PGD's.
     """
     single, many = now["fgsm"], now["pgd-10"]
     if single - many > GAP and many < SHARE * single:
@@ -162,4 +163,6 @@ def collapsed(now: dict[str, Any], before: Sequence[dict[str, Any]] = (), images
     best = max(before, key=lambda past: past["pgd-10"], default=now)
     parted = (single - many) - (best["fgsm"] - best["pgd-10"])
     error = 50 / images**0.5
-    return bool(best["pgd-10"] > GAP and best["pgd-10"] - many > FALL * error and parted > PARTED * error)
+    fallen = best["pgd-10"] - many
+    behind = fallen > FALL * error or (fallen >= 0 and single - many > GAP)
+    return bool(best["pgd-10"] > GAP and behind and parted > PARTED * error)
