@@ -73,6 +73,14 @@ def test_images_that_fall_leave_an_attack_that_lets_them(tmp_path, monkeypatch):
     assert seconds == pytest.approx(40 * 100 * 0.1659)  # the paper leaves 16.59 %
 
 
+def test_a_look_at_a_pace_is_told_once(tmp_path):
+    shop, said = shop_at(tmp_path), []
+    shop.say = said.append
+    rows = {"Normal": NORMAL, "GAT": GAT}
+    forecast(toy_table(rows=rows, columns={"Clean": Measure(), "FGSM": Measure("fgsm")}), shop)
+    assert said == [f"looking at the pace of {GAT.model} on digits"]
+
+
 def test_what_cannot_be_had_is_said(tmp_path):
     shop = shop_at(tmp_path / "cache")
     shop.cache.data_dir = tmp_path

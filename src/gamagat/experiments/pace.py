@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import prod
 from time import perf_counter
 from typing import NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
+from gamagat.engine.quick.agreement import SAMPLE
+from gamagat.engine.quick.network import check_precision, quickened
 from gamagat.engine.runtime import borrowed, choose_device
 from gamagat.engine.training.run import choose_precision
 from gamagat.errors import ModelError
 from gamagat.experiments.core import Network
 from gamagat.experiments.workshop import Workshop
 from gamagat.models.core import build_model, load_model
+from gamagat.pieces.types import Images, Model
 
 LOOK = 0.25  # seconds that each pace is measured for
-MOST = 256  # images at a time
+MOST, ROOM = 4096, 1 << 26  # images at a time, and numbers in them
 
 
 class Pace(NamedTuple):
@@ -38,6 +42,8 @@ class Paces:
     def of(self, network: Network, training: bool = False) -> Pace:
         key = (network.model, network.data, training)
         if key not in self.known:
+            if key[:2] not in {(model, data) for model, data, _ in self.known}:
+                self.shop.say(f"looking at the pace of {network.model} on {network.data}")
             self.known[key] = self._measured(network, training)
         return self.known[key]
 
@@ -50,12 +56,24 @@ class Paces:
             model = load_model(spec, weights, classes=sizes[0], channels=sizes[1])
         else:
             model = build_model(network.model, *sizes)
-        images = torch.rand(MOST, *facts.shape, device=device)
-        with borrowed(model), torch.autocast(device.type, kind, enabled=kind is not None):
-            return _pace(model.to(device), images)
+        count = max(1, min(MOST, ROOM // prod(facts.shape)))
+        images = torch.rand(count, *facts.shape, device=device)
+        with borrowed(model.to(device)), torch.autocast(device.type, kind, enabled=kind is not None):
+            return _pace(model if training else _attacked(model, images), images)
 
 
-def _pace(model: nn.Module, images: Tensor) -> Pace:
+def _attacked(model: nn.Module, images: Images) -> Model:
+    """What attacks will see of the network on a GPU; not compiled, which would take longer than to look.
+
+    On a CPU a stand-in is worth a factor of two at most, and takes more memory than a look should.
+    """
+    if images.device.type != "cuda":
+        return model
+    quick = quickened(model, check_precision("auto", images.device), images[:SAMPLE], 0, lambda words: None)
+    return model if quick is None else quick.model
+
+
+def _pace(model: Model, images: Images) -> Pace:
     """With as many of the images at a time as pass through in a moment."""
 
     def forward() -> None:
@@ -74,7 +92,7 @@ def _pace(model: nn.Module, images: Tensor) -> Pace:
     return Pace(ahead, max(whole - ahead, 0.0))
 
 
-def _size(model: nn.Module, images: Tensor) -> int:
+def _size(model: Model, images: Images) -> int:
     """A few images waste a device, many take too long to look at."""
     size = 4
     with torch.no_grad():
@@ -89,7 +107,7 @@ def _size(model: nn.Module, images: Tensor) -> int:
     return size
 
 
-def _seconds(work: Callable[[], None], images: Tensor) -> float:
+def _seconds(work: Callable[[], None], images: Images) -> float:
     """Of one image, over as many turns as fit into a moment."""
     work()
     _wait(images)
@@ -101,6 +119,6 @@ def _seconds(work: Callable[[], None], images: Tensor) -> float:
     return (perf_counter() - began) / turns / len(images)
 
 
-def _wait(images: Tensor) -> None:
+def _wait(images: Images) -> None:
     if images.device.type == "cuda":
         torch.cuda.synchronize(images.device)
