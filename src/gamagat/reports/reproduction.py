@@ -27,6 +27,7 @@ from gamagat.reports.plots.core import (
     Subject,
     percent,
     save,
+    spanned,
 )
 
 PAGE = """# The paper's tables and figures, measured
@@ -160,9 +161,12 @@ def _panel(content: Shown) -> Panel | Relief:
     if "heights" in content:
         return Relief(**{key: _tuples(value) for key, value in content.items()} | axes)
     curves = tuple(map(_curve, content["curves"]))
-    whole = (axes["y"].low, axes["y"].high) == (0.0, 100.0)
-    if "accuracy" in axes["y"].title and not whole:
-        axes["y"] = percent(axes["y"].title, [*curves, *map(_curve, content.get("beside", []))])
+    y, every = axes["y"], [*curves, *map(_curve, content.get("beside", []))]
+    whole = (y.low, y.high) == (0.0, 100.0)
+    if "accuracy" in y.title and not whole:
+        axes["y"] = percent(y.title, every, y.after)
+    elif y.after is not None:
+        axes["y"] = spanned(y.title, every, y.after)
     marks = tuple(Mark(**mark) for mark in content["marks"])
     return Panel(content["title"], axes["x"], axes["y"], curves, marks)
 

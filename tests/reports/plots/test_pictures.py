@@ -18,8 +18,8 @@ from gamagat.engine.surfaces import Window, surfaces
 from gamagat.engine.sweeps import sweep_eps
 from gamagat.engine.traces import loss_curves, traces
 from gamagat.errors import ConfigError, RunError
-from gamagat.reports.plots.about import About
-from gamagat.reports.plots.core import PLOTS, Curve, Picture, Subject, percent
+from gamagat.reports.plots.about import About, with_weights
+from gamagat.reports.plots.core import PLOTS, Curve, Picture, Subject, percent, spanned
 from gamagat.reports.plots.losses import iterations_picture, loss_picture
 from gamagat.reports.plots.runs import cost_picture, restarts_picture
 from gamagat.reports.plots.surface import surface_picture
@@ -241,6 +241,7 @@ def test_iterations_show_accuracy_and_loss_of_each_attack():
     assert accuracy.curves[1].y == tuple(moment.right.percent for moment in found[1].moments)
     ends = [line.y[-1] for line in so_far.panels[0].curves]
     assert ends == [attack.standing.percent for attack in ready.run().attacks]
+    assert accuracy.y.after == loss.y.after == 0.2
     assert now.title == "Along the attack: digits-cnn on digits, L∞, ε = 0.25, 12 images"
 
 
@@ -358,9 +359,9 @@ def test_shares_become_percent_with_wilsons_band():
     ("values", "limits"),
     [
         ((0.0, 80.0), (0, 100)),
-        ((0.0, 0.0), (0, 10)),
-        ((99.0, 100.0), (90, 100)),
-        ((50.0, 52.0), (46, 56)),
+        ((0.0, 0.0), (0, 4)),
+        ((99.0, 100.0), (96, 100)),
+        ((50.0, 52.0), (49, 53)),
         ((40.0, 60.0), (39.6, 60.4)),
         ((), (0, 100)),
     ],
@@ -368,6 +369,34 @@ def test_shares_become_percent_with_wilsons_band():
 def test_the_axis_of_accuracies_is_near_but_not_too_near(values, limits):
     axis = percent(curves=[Curve("a", values, values)])
     assert (axis.low, axis.high) == pytest.approx(limits)
+
+
+def test_an_axis_may_begin_after_a_plunge():
+    fall = Curve(
+        "a",
+        (0.0, 1.0, 5.0, 9.0),
+        (80.0, 55.0, 51.0, 48.0),
+        (79.0, 54.0, 50.0, 47.0),
+        (81.0, 56.0, 52.0, 49.0),
+    )
+    near, loss = percent(curves=[fall], after=5.0), spanned("loss", [fall], 5.0)
+    assert (near.low, near.high) == pytest.approx((49.5 - 0.52 * 5, 49.5 + 0.52 * 5))
+    assert (loss.low, loss.high) == (47.0, 52.0)
+    assert percent(curves=[fall]).high == 100.0
+    assert spanned("loss", [fall], 10.0).low is None  # nothing comes later
+
+
+@pytest.mark.parametrize(
+    ("weights", "name"),
+    [
+        (None, "small-cnn"),
+        ("place/trades.pt", "small-cnn (trades)"),
+        ("networks/gat-1/model.safetensors", "small-cnn (gat-1)"),
+        ("model.safetensors", "small-cnn (model)"),
+    ],
+)
+def test_networks_are_told_apart_by_their_weights(weights, name):
+    assert with_weights("small-cnn", weights) == name
 
 
 def test_json_knows_no_nan():

@@ -53,8 +53,14 @@ class About:
 
 
 def with_weights(model: str, weights: str | Path | None) -> str:
-    """A network in a word or two: networks of one name are told apart by their weights."""
-    return _short(model) + (f" ({Path(weights).stem})" if weights else "")
+    """A network in a word or two: networks of one name are told apart by their weights.
+
+    Trained ones are called alike, `model`, and have their name from their folder.
+    """
+    if not weights:
+        return _short(model)
+    file = Path(weights)
+    return f"{_short(model)} ({file.parent.name if file.stem == 'model' and file.parent.name else file.stem})"
 
 
 def _eps(given: str) -> str:

@@ -58,6 +58,7 @@ class Axis:
     ticks: Numbers = ()
     low: float | None = None
     high: float | None = None
+    after: float | None = None  # what comes before this x may lie off the scale
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,15 +227,32 @@ def check_out(out: Path | None) -> None:
         raise ConfigError(f"--out {out} lies below a file; give a folder or a file ending in .png")
 
 
-def percent(title: str = "accuracy (%)", curves: Sequence[Curve] = ()) -> Axis:
-    """The axis of accuracies: from 0 to 100, or ten points at least where the curves keep to less than 30."""
-    values = [value for curve in curves for value in (*curve.y, *curve.low, *curve.high)]
-    low, high = min(values, default=0.0), max(values, default=100.0)
+def percent(title: str = "accuracy (%)", curves: Sequence[Curve] = (), after: float | None = None) -> Axis:
+    """The axis of accuracies: from 0 to 100, or four points or more where curves keep to less than 30."""
+    low, high = _reach(curves, after) or (0.0, 100.0)
     if not high - low < 30:
-        return Axis(title, low=0.0, high=100.0)
-    half = max(5.0, 0.52 * (high - low))
+        return Axis(title, low=0.0, high=100.0, after=after)
+    half = max(2.0, 0.52 * (high - low))
     middle = min(100 - half, max(half, (low + high) / 2))
-    return Axis(title, low=middle - half, high=middle + half)
+    return Axis(title, low=middle - half, high=middle + half, after=after)
+
+
+def spanned(title: str, curves: Sequence[Curve], after: float | None = None) -> Axis:
+    """An axis from the least to the most that the curves reach."""
+    low, high = _reach(curves, after) or (None, None)
+    return Axis(title, low=low, high=high, after=after)
+
+
+def _reach(curves: Sequence[Curve], after: float | None) -> tuple[float, float] | None:
+    """How far the curves go with their bands, from `after` on."""
+    values = [
+        value
+        for curve in curves
+        for line in (curve.y, curve.low, curve.high)
+        for x, value in zip(curve.x, line, strict=False)
+        if math.isfinite(value) and (after is None or x >= after)
+    ]
+    return (min(values), max(values)) if values else None
 
 
 EPS_AXIS = "ε (pixels in [0, 1])"

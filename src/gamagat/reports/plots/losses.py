@@ -19,9 +19,11 @@ from gamagat.reports.plots.core import (
     Plot,
     Subject,
     percent,
+    spanned,
 )
 
 LOSS = "mean cross-entropy (nats)"
+SETTLED = 0.05  # the share of an attack's steps after which attacks are compared: the first hide the others
 
 
 @PLOTS.register("loss-eps")
@@ -63,9 +65,15 @@ def iterations_picture(about: About, found: Sequence[Trace], so_far: bool = Fals
     )
     loss = tuple(_means(one.attack, [(m.step, m.loss) for m in one.moments]) for one in found)
     words = "accuracy at the worst step so far (%)" if so_far else "accuracy at this step (%)"
-    steps = Axis("attack iteration")
-    panels = (Panel("Accuracy", steps, percent(words, right), right), Panel("Loss", steps, Axis(LOSS), loss))
-    note = "Bands are 95 % intervals. No image leaves early: all of them take every step."
+    steps, after = Axis("attack iteration"), SETTLED * max(len(one.moments) - 1 for one in found)
+    panels = (
+        Panel("Accuracy", steps, percent(words, right, after), right),
+        Panel("Loss", steps, spanned(LOSS, loss, after), loss),
+    )
+    note = (
+        "Bands are 95 % intervals. No image leaves early: all of them take every step. "
+        "The first twentieth of the steps may lie off the scale."
+    )
     title = f"Along the attack: {about.told()}"
     return Picture("iterations", title, panels, about.slug, note)
 

@@ -19,7 +19,7 @@ DASHES: tuple[Any, ...] = (
 )
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 DPI = 150
-SMOOTH = 101  # points from which a line needs no markers
+SMOOTH = 120  # points up to which a line has markers
 STYLE: dict[Any, Any] = {
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans"],
