@@ -20,10 +20,12 @@ needs_it = pytest.mark.skipif(HOW is None, reason="no compiler, or none whose li
 WORDS = "fp32, batch norms folded, channels last"
 
 
-def conv(takes: int = LANES, makes: int = 2 * LANES, bias: bool = True, padding: int = 1) -> nn.Conv2d:
+def conv(
+    takes: int = LANES, makes: int = 2 * LANES, bias: bool = True, padding: int = 1, size: int = 3
+) -> nn.Conv2d:
     with torch.random.fork_rng():
         torch.manual_seed(takes + makes)
-        return nn.Conv2d(takes, makes, 3, padding=padding, bias=bias).requires_grad_(False)
+        return nn.Conv2d(takes, makes, size, padding=padding, bias=bias).requires_grad_(False)
 
 
 def normal(*shape: int, seed: int = 0) -> Tensor:
@@ -45,16 +47,16 @@ def close(ours: Tensor, theirs: Tensor) -> None:
     sides=st.tuples(st.integers(0, 17), st.integers(0, 17)),
     takes=st.integers(1, 3),
     makes=st.integers(1, 9),
-    padding=st.integers(0, 2),
+    kernel=st.sampled_from([(size, padding) for size in (3, 5) for padding in range(size)]),
     parts=st.tuples(st.booleans(), st.booleans(), st.booleans(), st.booleans()),
 )
-def test_it_is_the_convolution_with_all_that_may_go_with_it(count, sides, takes, makes, padding, parts):
+def test_it_is_the_convolution_with_all_that_may_go_with_it(count, sides, takes, makes, kernel, parts):
     assert HOW is not None
-    biased, added, signed, rectified = parts
-    layer = conv(takes * LANES, makes * LANES, biased, padding)
-    sides = tuple(side + 3 - 2 * min(padding, 1) for side in sides)
+    (size, padding), (biased, added, signed, rectified) = kernel, parts
+    layer = conv(takes * LANES, makes * LANES, biased, padding, size)
+    sides = tuple(side + max(1, size - 2 * padding) for side in sides)
     images, sign = normal(count, takes * LANES, *sides), normal(count, takes * LANES, *sides, seed=1)
-    made = [side + 2 * padding - 2 for side in sides]
+    made = [side + 2 * padding - size + 1 for side in sides]
     other = normal(count, makes * LANES, *made, seed=2) if added else None
     seen = images * (sign > 0) if signed else images
     wanted = layer(seen) if other is None else layer(seen) + other
@@ -65,10 +67,11 @@ def test_it_is_the_convolution_with_all_that_may_go_with_it(count, sides, takes,
 
 
 @needs_it
+@pytest.mark.parametrize("size", [3, 5])
 @pytest.mark.parametrize("added", ["nothing", "images", "a channel's number"])
-def test_gradients_are_torchs(added):
+def test_gradients_are_torchs(added, size):
     assert HOW is not None
-    layer, images = conv(), normal(3, LANES, 7, 9).requires_grad_()
+    layer, images = conv(size=size, padding=size // 2), normal(3, LANES, 7, 9).requires_grad_()
     shapes = {"images": (3, 2 * LANES, 7, 9), "a channel's number": (1, 2 * LANES, 1, 1)}
     other = normal(*shapes[added], seed=1).requires_grad_() if added in shapes else None
     asked = [images] if other is None else [images, other]
@@ -85,10 +88,10 @@ def test_gradients_are_torchs(added):
 
 
 @needs_it
-@pytest.mark.parametrize("padding", [0, 1, 2])
-def test_without_a_relu(padding):
+@pytest.mark.parametrize(("size", "padding"), [(size, padding) for size in (3, 5) for padding in range(size)])
+def test_without_a_relu(size, padding):
     assert HOW is not None
-    layer, images = conv(bias=False, padding=padding), normal(5, LANES, 8, 8).requires_grad_()
+    layer, images = conv(bias=False, padding=padding, size=size), normal(5, LANES, 8, 8).requires_grad_()
     found, wanted = WinogradConv(layer, HOW)(images), layer(images)
     close(found, wanted)
     (ours,), (theirs,) = (torch.autograd.grad(out.square().sum(), images) for out in (found, wanted))
@@ -96,9 +99,10 @@ def test_without_a_relu(padding):
 
 
 @needs_it
-def test_neither_threads_nor_the_batch_change_a_bit():
+@pytest.mark.parametrize("size", [3, 5])
+def test_neither_threads_nor_the_batch_change_a_bit(size):
     assert HOW is not None
-    layer, images = WinogradConv(conv(), HOW), normal(41, LANES, 10, 6)
+    layer, images = WinogradConv(conv(size=size), HOW), normal(41, LANES, 10, 6)
     together, before = layer(images), torch.get_num_threads()
     try:
         for threads in (1, 3):
@@ -135,7 +139,7 @@ def test_what_would_be_read_wrongly_is_refused():
 
 
 class Residual(nn.Module):
-    """One of each kind: convolution and ReLU, sum and ReLU, a stride, another kernel, and one by itself."""
+    """One of each kind: convolution and ReLU, sum and ReLU, a stride, other kernels, and one by itself."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -144,13 +148,15 @@ class Residual(nn.Module):
         self.norms = nn.ModuleList(nn.BatchNorm2d(LANES) for _ in range(2))
         self.down = nn.Conv2d(LANES, LANES, 3, stride=2, padding=1)
         self.wide = nn.Conv2d(LANES, LANES, 5, padding=2)
+        self.wider = nn.Conv2d(LANES, LANES, 7, padding=3)
+        self.oblong = nn.Conv2d(LANES, LANES, (3, 5), padding=(1, 2))
         self.alone = nn.Conv2d(LANES, LANES, 3, padding=1)
         self.head = nn.Linear(LANES, 10)
 
     def forward(self, x: Tensor) -> Tensor:
         x = F.relu(self.stem(x))
         x = F.relu(self.norms[1](self.second(F.relu(self.norms[0](self.first(x))))) + x)
-        x = self.wide(F.relu(self.down(x)))
+        x = self.oblong(self.wider(self.wide(F.relu(self.down(x)))))
         return self.head(self.alone(x).mean((2, 3)))
 
 
@@ -158,19 +164,27 @@ class Residual(nn.Module):
 def test_what_of_a_network_is_done_so():
     torch.manual_seed(0)
     net = folded(Residual().eval())
-    assert winograd.winograd(net) == 3
+    assert winograd.winograd(net) == 4
     kinds = {name: type(module).__name__ for name, module in net.named_children()}
     assert kinds == {
         "stem": "Conv2d", "first": "RectifiedWinograd", "second": "RectifiedWinograd", "down": "Conv2d",
-        "wide": "Conv2d", "alone": "WinogradConv", "head": "Linear",
+        "wide": "WinogradConv", "wider": "Conv2d", "oblong": "Conv2d", "alone": "WinogradConv",
+        "head": "Linear",
     }  # fmt: skip
 
 
 @needs_it
-@pytest.mark.parametrize("make", [Residual, lambda: build_model("resnet18", 10, 3)])
-def test_a_network_gets_such_a_stand_in_and_it_agrees(make):
+@pytest.mark.parametrize(
+    ("make", "side"),
+    [
+        (Residual, 16),
+        (lambda: build_model("resnet18", 10, 3), 16),
+        (lambda: build_model("m-lenet", 10, 3), 28),
+    ],
+)
+def test_a_network_gets_such_a_stand_in_and_it_agrees(make, side):
     torch.manual_seed(0)
-    model, images = make(), torch.rand(9, 3, 16, 16)
+    model, images = make(), torch.rand(9, 3, side, side)
     with borrowed(model):
         quick = quickened(model, "auto", images, 10, pytest.fail)
         assert quick is not None

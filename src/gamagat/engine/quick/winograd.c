@@ -1,9 +1,11 @@
-/* 3x3 convolutions without a stride by Winograd's algorithm F(4x4, 3x3): a quarter of the products.
+/* Convolutions without a stride by Winograd's algorithm: 3x3 as F(4x4, 3x3), with a quarter of the products, 5x5 as
+   F(2x2, 5x5), with a third.
 
-   Images have their channels last, and channels come in multiples of lanes() on both sides. A tile of 4x4 results
+   Images have their channels last, and channels come in multiples of lanes() on both sides. A tile of 4x4 or 2x2 results
    depends on 6x6 pixels. Pixels and weights are taken to 36 planes, in each of which the convolution is a product of
-   matrices, and its results from there to the 4x4 of the tile. The matrices B and A are those of Lavin and Gray,
-   "Fast Algorithms for Convolutional Neural Networks", 2015; the weights come here multiplied by their G. */
+   matrices, and its results from there to those of the tile. The matrices B and A are those of Lavin and Gray,
+   "Fast Algorithms for Convolutional Neural Networks", 2015, for the points 0, 1, -1, 2, -2 and infinity, which both
+   have in common; the weights come here multiplied by their G. */
 
 #include <stdlib.h>
 
@@ -32,10 +34,14 @@ static inline void into(vec r[6], const vec d[6]) { /* B^T d */
   r[5] = 4 * d[1] - 5 * d[3] + d[5];
 }
 
-static inline void outof(vec r[4], const vec m[6]) { /* A^T m */
+static inline void outof(vec r[4], const vec m[6], int side) { /* A^T m, for tiles of this side */
   vec s = m[1] + m[2], t = m[1] - m[2], u = m[3] + m[4], v = m[3] - m[4];
   r[0] = m[0] + s + u;
   r[1] = t + 2 * v;
+  if (side == 2) {
+    r[1] += m[5];
+    return;
+  }
   r[2] = s + 4 * u;
   r[3] = t + 8 * v + m[5];
 }
@@ -72,18 +78,18 @@ static product *const products[ACROSS][DOWN] = {
 #endif
 };
 
-/* Where a tile of results lies; images are h*w before the convolution and high*wide after it. */
+/* Where a tile of side*side results lies; images are h*w before the convolution and high*wide after it. */
 typedef struct {
-  long h, w, high, wide, padding, across, down;
+  long h, w, high, wide, padding, side, across, down;
 } shape;
 
-static shape shaped(long h, long w, long padding) {
-  long high = h + 2 * padding - 2, wide = w + 2 * padding - 2;
-  return (shape){h, w, high, wide, padding, (wide + 3) / 4, (high + 3) / 4};
+static shape shaped(long h, long w, long padding, long side) {
+  long less = 6 - side, high = h + 2 * padding - less, wide = w + 2 * padding - less;
+  return (shape){h, w, high, wide, padding, side, (wide + side - 1) / side, (high + side - 1) / side};
 }
 
 static void take_in(const float *x, const float *sign, float *v, long tile, long at, shape s, long c) {
-  long top = tile / s.across % s.down * 4 - s.padding, left = tile % s.across * 4 - s.padding;
+  long top = tile / s.across % s.down * s.side - s.padding, left = tile % s.across * s.side - s.padding;
   long image = tile / (s.across * s.down) * s.h * s.w * c;
   for (long k = 0; k < c; k += LANES) {
     vec half[6][6], whole[6];
@@ -105,21 +111,22 @@ static void take_in(const float *x, const float *sign, float *v, long tile, long
   }
 }
 
-static void give_out(const float *m, const float *bias, const float *other, int rectified, float *y, long tile,
-                     long at, shape s, long o) {
-  long top = tile / s.across % s.down * 4, left = tile % s.across * 4;
+static inline __attribute__((always_inline)) void give(const float *m, const float *bias, const float *other,
+                                                       int rectified, float *y, long tile, long at, shape s, long o,
+                                                       int side) {
+  long top = tile / s.across % s.down * side, left = tile % s.across * side;
   long image = tile / (s.across * s.down) * s.high * s.wide * o;
   for (long k = 0; k < o; k += LANES) {
     vec half[4][6], whole[4], more = bias ? load(bias + k) : (vec){0};
     for (int j = 0; j < 6; j++) {
       vec sum[6], column[4];
       for (int i = 0; i < 6; i++) sum[i] = load(m + ((6 * i + j) * BLOCK + at) * o + k);
-      outof(column, sum);
-      for (int i = 0; i < 4; i++) half[i][j] = column[i];
+      outof(column, sum, side);
+      for (int i = 0; i < side; i++) half[i][j] = column[i];
     }
-    for (int i = 0; i < 4 && top + i < s.high; i++) {
-      outof(whole, half[i]);
-      for (int j = 0; j < 4 && left + j < s.wide; j++) {
+    for (int i = 0; i < side && top + i < s.high; i++) {
+      outof(whole, half[i], side);
+      for (int j = 0; j < side && left + j < s.wide; j++) {
         long to = image + ((top + i) * s.wide + left + j) * o + k;
         vec sum = whole[j] + more;
         if (other) sum += load(other + to);
@@ -129,13 +136,21 @@ static void give_out(const float *m, const float *bias, const float *other, int 
   }
 }
 
+static void give_out(const float *m, const float *bias, const float *other, int rectified, float *y, long tile,
+                     long at, shape s, long o) { /* with a side that the compiler knows */
+  if (s.side == 4)
+    give(m, bias, other, rectified, y, tile, at, s, o, 4);
+  else
+    give(m, bias, other, rectified, y, tile, at, s, o, 2);
+}
+
 /* y = conv(x, u) + bias + other, where it is positive if it is to be rectified; of x only what has a positive sign.
-   x and sign are n*h*w*c; y and other are n images of o channels, two smaller on each side but for the padding; u has
-   for each plane its c*o weights in panels of across() columns, row after row. Sign, bias and other may be missing.
-   Returns 1 where there is no memory. */
+   x and sign are n*h*w*c; y and other are n images of o channels, smaller on each side by 6 - side but for the padding;
+   u has for each plane its c*o weights in panels of across() columns, row after row. A tile's side is 4 for 3x3 weights
+   and 2 for 5x5 ones. Sign, bias and other may be missing. Returns 1 where there is no memory. */
 int winograd(const float *x, const float *sign, const float *u, const float *bias, const float *other, float *y,
-             int rectified, long n, long h, long w, long c, long o, long padding) {
-  shape s = shaped(h, w, padding);
+             int rectified, long n, long h, long w, long c, long o, long padding, long side) {
+  shape s = shaped(h, w, padding, side);
   long tiles = n * s.across * s.down, threads = omp_get_max_threads();
   long blocks = (tiles + BLOCK * threads - 1) / (BLOCK * threads) * threads, size = (tiles + blocks - 1) / blocks;
   int failed = 0;

@@ -1,4 +1,4 @@
-"""3x3 convolutions by Winograd's algorithm, for frozen weights on a CPU: `winograd.c` says how."""
+"""3x3 and 5x5 convolutions by Winograd's algorithm, for frozen weights on a CPU: `winograd.c` says how."""
 
 from __future__ import annotations
 
@@ -18,14 +18,9 @@ from gamagat.engine.quick.native import native, ordered
 from gamagat.engine.quick.rectifying import Rectified, rectify
 
 SOURCE = Path(__file__).with_suffix(".c")
-G = (
-    (1 / 4, 0, 0),
-    (-1 / 6, -1 / 6, -1 / 6),
-    (-1 / 6, 1 / 6, -1 / 6),
-    (1 / 24, 1 / 12, 1 / 6),
-    (1 / 24, -1 / 12, 1 / 6),
-    (0, 0, 1),
-)
+TILE = 6  # pixels on each side that a tile of results depends on
+# The points that polynomials are multiplied at, beside infinity, and what their values are multiplied by.
+POINTS = {0: 1 / 4, 1: -1 / 6, -1: -1 / 6, 2: 1 / 24, -2: 1 / 24}
 
 
 class Packed(NamedTuple):
@@ -35,10 +30,23 @@ class Packed(NamedTuple):
     takes: int  # channels
     makes: int
     padding: int
+    size: int  # of the kernel
+
+    @property
+    def side(self) -> int:
+        """Of a tile of results."""
+        return TILE + 1 - self.size
 
     def shape(self, images: Tensor) -> tuple[int, ...]:
         """Of what comes out."""
-        return len(images), self.makes, *(side + 2 * self.padding - 2 for side in images.shape[2:])
+        more = 2 * self.padding - self.size + 1
+        return len(images), self.makes, *(side + more for side in images.shape[2:])
+
+
+def values(size: int) -> Tensor:
+    """The matrix that takes the weights of a row to their values at all points."""
+    rows = [[scale * point**power for power in range(size)] for point, scale in POINTS.items()]
+    return torch.tensor([*rows, [0.0] * (size - 1) + [1.0]], dtype=torch.float64)
 
 
 class Kernel:
@@ -47,15 +55,15 @@ class Kernel:
     def __init__(self, library: ctypes.CDLL) -> None:
         self.lanes, self.across = int(library.lanes()), int(library.across())
         self.run = library.winograd
-        self.run.argtypes = [ctypes.c_void_p] * 6 + [ctypes.c_int] + [ctypes.c_long] * 6
+        self.run.argtypes = [ctypes.c_void_p] * 6 + [ctypes.c_int] + [ctypes.c_long] * 7
 
     def packed(self, weight: Tensor, padding: int = 1) -> Packed:
         """Weights in the 36 planes, for each of them in panels of columns."""
-        known = torch.tensor(G, dtype=torch.float64)
+        known = values(weight.shape[-1])
         taken = weight.double().flatten(2) @ torch.kron(known, known).T
         planes = taken.float().permute(2, 1, 0)
         panels = torch.cat([panel.flatten(1) for panel in torch.split(planes, self.across, 2)], 1)
-        return Packed(panels, weight.shape[1], weight.shape[0], padding)
+        return Packed(panels, weight.shape[1], weight.shape[0], padding, weight.shape[-1])
 
     def convolved(
         self,
@@ -83,7 +91,7 @@ class Kernel:
         ]
         pointers = [None if part is None else part.data_ptr() for part in (*given, out)]
         if out.numel() and self.run(
-            *pointers, rectified, count, *sides, channels, weights.makes, weights.padding
+            *pointers, rectified, count, *sides, channels, weights.makes, weights.padding, weights.side
         ):
             raise MemoryError("no room for the planes of a convolution")
         return out
@@ -108,8 +116,10 @@ def winograd(net: fx.GraphModule) -> int:
 
 
 def _fits(conv: nn.Conv2d, lanes: int) -> bool:
-    usual = is_plain(conv) and (conv.kernel_size, conv.stride) == ((3, 3), (1, 1))
-    padded = conv.padding in ((0, 0), (1, 1), (2, 2))  # of which the way back is padded by the rest of two
+    size = conv.kernel_size[0]
+    usual = is_plain(conv) and conv.kernel_size in ((3, 3), (5, 5)) and conv.stride == (1, 1)
+    # The way back is padded by what is left of the kernel's reach.
+    padded = conv.padding in [(padding, padding) for padding in range(size)]
     return usual and padded and conv.in_channels % lanes == conv.out_channels % lanes == 0
 
 
@@ -119,7 +129,8 @@ class Weights(nn.Module):
     def __init__(self, conv: nn.Conv2d, how: Kernel) -> None:
         super().__init__()
         self.how, weight, padding = how, conv.weight.detach(), int(conv.padding[0])
-        self.there, self.back = how.packed(weight, padding), how.packed(turned(weight), 2 - padding)
+        rest = weight.shape[-1] - 1 - padding
+        self.there, self.back = how.packed(weight, padding), how.packed(turned(weight), rest)
         self.bias = None if conv.bias is None else conv.bias.detach().clone()
 
 
