@@ -17,8 +17,11 @@ from collections.abc import Iterator, Sequence
 from time import monotonic
 
 from gamagat.experiments.core import EXPERIMENTS, Slot
-from gamagat.experiments.defences import MODELS
+from gamagat.experiments.defences import MODELS, RECIPES
 
+PLAIN = {
+    spec.partition(":")[0]: spec for spec in RECIPES.values()
+}  # as the tables have a recipe of this name
 PATIENCE = 60  # seconds to write down what is known, once the time is over
 
 
@@ -33,7 +36,7 @@ def commands(recipe: str, data: str, tables: Sequence[str]) -> Iterator[list[str
 
 def _is(slot: Slot, recipe: str, data: str) -> bool:
     network = slot.network
-    wanted = (data, MODELS[data], recipe, 0, None)
+    wanted = (data, MODELS[data], PLAIN.get(recipe, recipe), 0, None)
     return (network.data, network.model, network.recipe, network.seed, network.eps) == wanted
 
 
@@ -95,7 +98,7 @@ def _chosen(options: argparse.Namespace) -> list[list[str]]:
         if not theirs:
             print(
                 f"no place of {options.tables} is measured on {recipe!r} for {options.data}; recipes are "
-                "those of gamagat list recipes, and gat:ablation=A1 to A5",
+                "those of gamagat list recipes, and gat:ablation=A1, A2, A3, A5",
                 file=sys.stderr,
             )
             sys.exit(2)

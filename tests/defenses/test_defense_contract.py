@@ -333,6 +333,7 @@ WRONG = [
     "gta", "gat:lamda=10", "gat:weight=-1", "gat:weight=much", "gat:alpha=1.5", "gat:ablation=A6",
     "gat:alternate=sometimes", "gat:step_up=85", "gat:step_up=-0.1", "gat:up=-1", "fbf:alpha=0",
     "fbf:alpha=11", "rfgsm-at:alpha=1", "rfgsm-at:alpha=-0.1", "rmgm:weight=-1", "rmgm:alpha=1",
+    "rfgsm-at:full=half",
     "rmgm:ramp=2", "pgd-at:steps=0", "pgd-at:steps=2.5", "pgd-at:step=0", "trades:beta=-1", "trades:steps=0",
     "trades:step=0", "tr-gat:beta=-6", "tr-gat:steps=0", "free:replays=0", "gat:epochs=0", "gat:batch=0",
     "gat:rate=0", "gat:drops=0.5+70", "gat:factor=0", "gat:cycle=cosine", "gat:peak=1",
@@ -351,6 +352,12 @@ def test_a_wrong_option_is_refused_in_one_sentence(spec):
     name, _, option = spec.partition(":")
     key, _, value = option.partition("=")
     assert any(part in words for part in ([*value.split("+"), repr(key)] if option else [repr(name)]))
+
+
+def test_the_noise_of_r_fgsm_may_be_as_large_as_a_full_step_but_no_larger():
+    assert make_plan("rfgsm-at:alpha=1,full=true", "cifar10", "resnet18").own["alpha"] == 1
+    with pytest.raises(ConfigError, match=r"alpha .*1\.1"):
+        make_plan("rfgsm-at:alpha=1.1,full=true", "cifar10", "resnet18")
 
 
 @every_name

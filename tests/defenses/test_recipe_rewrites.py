@@ -77,9 +77,9 @@ def fgsm_image(net: nn.Module, x: Tensor, y: Tensor) -> Tensor:
     return box(x, x + EPS * slope(lambda a: ce(net(a), y), x).sign())
 
 
-def rfgsm_image(net: nn.Module, x: Tensor, y: Tensor, signs: Tensor, alpha: float) -> Tensor:
+def rfgsm_image(net: nn.Module, x: Tensor, y: Tensor, signs: Tensor, alpha: float, step: float) -> Tensor:
     noisy = (x + alpha * EPS * signs).clamp(0, 1)
-    return (noisy + (1 - alpha) * EPS * slope(lambda a: ce(net(a), y), noisy).sign()).clamp(0, 1)
+    return box(x, noisy + step * EPS * slope(lambda a: ce(net(a), y), noisy).sign())
 
 
 def fgsm_at(net: nn.Module, x: Tensor, y: Tensor, views: Any, s: float, **_: Any) -> Any:
@@ -90,30 +90,33 @@ def fgsm_at(net: nn.Module, x: Tensor, y: Tensor, views: Any, s: float, **_: Any
     return ce(net(views[0]), y, s), views
 
 
-def rfgsm_at(net: nn.Module, x: Tensor, y: Tensor, views: Any, s: float, noise: Noise, **_: Any) -> Any:
-    if views is None:
-        net.eval()
-        views = [rfgsm_image(net, x, y, noise.fold(1).signs(x), 0.5)]
-        net.train()
-    z_adversarial, z = net(views[0]), net(x)
-    return 0.5 * (ce(z, y, s) + ce(z_adversarial, y, s)), views
+def rfgsm_at(step: float) -> Rewrite:
+    def update(net: nn.Module, x: Tensor, y: Tensor, views: Any, s: float, noise: Noise, **_: Any) -> Any:
+        if views is None:
+            net.eval()
+            views = [rfgsm_image(net, x, y, noise.fold(1).signs(x), 0.5, step)]
+            net.train()
+        z_adversarial, z = net(views[0]), net(x)
+        return 0.5 * (ce(z, y, s) + ce(z_adversarial, y, s)), views
+
+    return update
 
 
-def rmgm(of_fgsm: float, of_rfgsm: float) -> Rewrite:
+def rmgm(of_fgsm: float, of_rfgsm: float, step: float = 0.5) -> Rewrite:
     """With these shares of the two cross-entropies."""
 
-    def step(
+    def update(
         net: nn.Module, x: Tensor, y: Tensor, views: Any, s: float, noise: Noise, lam: float, **_: Any
     ) -> Any:
         if views is None:
             net.eval()
-            views = [fgsm_image(net, x, y), rfgsm_image(net, x, y, noise.fold(2).signs(x), 0.5)]
+            views = [fgsm_image(net, x, y), rfgsm_image(net, x, y, noise.fold(2).signs(x), 0.5, step)]
             net.train()
         z_fgsm, z_rfgsm = net(views[0]), net(views[1])
         learnt = of_fgsm * ce(z_fgsm, y, s) + of_rfgsm * ce(z_rfgsm, y, s)
         return learnt + lam * squared(z_fgsm, z_rfgsm), views
 
-    return step
+    return update
 
 
 def fbf(net: nn.Module, x: Tensor, y: Tensor, views: Any, s: float, noise: Noise, **_: Any) -> Any:
@@ -224,9 +227,11 @@ def always(batch: int) -> bool:
 CASES: dict[str, tuple[str, dict[str, Any], Rewrite, tuple[float, float]]] = {
     "standard": ("standard", {}, standard, (1, 1)),
     "fgsm-at": ("fgsm-at", {}, fgsm_at, (1, 1)),
-    "rfgsm-at": ("rfgsm-at", {}, rfgsm_at, (1, 1)),
+    "rfgsm-at": ("rfgsm-at", {}, rfgsm_at(0.5), (1, 1)),
+    "rfgsm-at with a full step": ("rfgsm-at", {"full": True}, rfgsm_at(1.0), (1, 1)),
     "rmgm": ("rmgm", {"weight": 2.0}, rmgm(0.0, 1.0), (2, 2)),
     "rmgm on FGSM": ("rmgm", {"weight": 2.0, "learns": "fgsm"}, rmgm(1.0, 0.0), (2, 2)),
+    "rmgm with a full step": ("rmgm", {"weight": 2.0, "full": True}, rmgm(0.0, 1.0, 1.0), (2, 2)),
     "rmgm on both": ("rmgm", {"weight": 2.0, "learns": "both"}, rmgm(0.5, 0.5), (2, 2)),
     "fbf": ("fbf", {}, fbf, (1, 1)),
     "pgd-at": ("pgd-at", {}, pgd_at, (1, 1)),

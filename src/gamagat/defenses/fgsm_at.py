@@ -16,10 +16,10 @@ def fgsm_view() -> Adversary:
     return Adversary(at_image, cross_entropy, projected_ascent(constant(1.0)))
 
 
-def rfgsm_view(alpha: float) -> Adversary:
-    """Sign noise of alpha * eps, then one step of what is left of eps."""
-    check_options(alpha=(alpha, 0.0, 0.999))
-    return Adversary(corner(alpha), cross_entropy, projected_ascent(constant(1.0 - alpha)))
+def rfgsm_view(alpha: float, full: bool) -> Adversary:
+    """Sign noise of alpha * eps, then one step of what is left of eps, or of the full eps, clipped to eps."""
+    check_options(alpha=(alpha, 0.0, 1.0 if full else 0.999))
+    return Adversary(corner(alpha), cross_entropy, projected_ascent(constant(1.0 if full else 1.0 - alpha)))
 
 
 @DEFENSES.register("fgsm-at", presets={"mnist": MNIST, "digits": DIGITS})
@@ -34,9 +34,13 @@ def fgsm_at() -> Recipe:
 
 
 @DEFENSES.register("rfgsm-at", presets={"mnist": MNIST, "digits": DIGITS})
-def rfgsm_at(alpha: float = 0.5) -> Recipe:
-    """RFGSM-AT: the cross-entropy of clean and of R-FGSM images, in equal parts."""
-    view = rfgsm_view(alpha)
+def rfgsm_at(alpha: float = 0.5, full: bool = False) -> Recipe:
+    """RFGSM-AT: the cross-entropy of clean and of R-FGSM images, in equal parts.
+
+    R-FGSM is sign noise of alpha * eps and a step of (1 - alpha) * eps; with `full` a step of eps, clipped to
+    eps, as GAT's authors have it.
+    """
+    view = rfgsm_view(alpha, full)
 
     def step(stage: Stage) -> Terms:
         adversarial, clean = stage.logits_of(stage.attack(view), stage.x)

@@ -13,14 +13,17 @@ Learns = Literal["fgsm", "rfgsm", "both"]
 
 
 @DEFENSES.register("rmgm", presets={"mnist": MNIST, "digits": DIGITS})
-def rmgm(weight: float = 1.0, alpha: float = 0.5, ramp: float = 0.0, learns: Learns = "rfgsm") -> Recipe:
+def rmgm(
+    weight: float = 1.0, alpha: float = 0.5, ramp: float = 0.0, learns: Learns = "rfgsm", full: bool = False
+) -> Recipe:
     """R-MGM: the cross-entropy of R-FGSM images plus the squared gap of the logits of FGSM and R-FGSM.
 
     The gap counts `weight` times; it grows to that from nothing over the share `ramp` of the training. With
-    `learns=fgsm` the cross-entropy is that of the FGSM images, with `both` the mean of the two.
+    `learns=fgsm` the cross-entropy is that of the FGSM images, with `both` the mean of the two. `full` is
+    that of `rfgsm-at`.
     """
     check_options(weight=(weight, 0.0, HUGE), ramp=(ramp, 0.0, 1.0))
-    random = rfgsm_view(alpha)
+    random = rfgsm_view(alpha, full)
 
     def step(stage: Stage) -> Terms:
         plain, noisy = stage.attack(fgsm_view()), stage.attack(random)

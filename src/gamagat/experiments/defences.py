@@ -13,10 +13,10 @@ from gamagat.experiments.core import Measure, Network
 RECIPES = {
     "Normal": "standard",
     "FGSM-AT": "fgsm-at",
-    "RFGSM-AT": "rfgsm-at",
+    "RFGSM-AT": "rfgsm-at:full=true",  # as ablation A4 of GAT, whose figures are those of this row
     "ATF": "free",
     "FBF": "fbf",
-    "R-MGM": "rmgm",
+    "R-MGM": "rmgm:full=true",
     "GAT": "gat",
     "PGD-AT": "pgd-at",
     "TRADES": "trades",
