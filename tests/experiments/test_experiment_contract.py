@@ -97,6 +97,17 @@ def test_figures_of_the_paper_are_those_of_the_paper():
     assert paper.value("stability", "mean", "PGD-100") == pytest.approx(sum(runs) / 6, abs=1e-3)
 
 
+def test_one_network_is_rfgsm_at_and_the_ablation_with_its_figures():
+    ablation, defence = (
+        find(name).only([row], ["Clean"]) for name, row in (("tableS3", "A4"), ("table2", "RFGSM-AT"))
+    )
+    assert ablation.networks == defence.networks
+    assert make_plan(str(ablation.slots[0].network.recipe), "cifar10", "resnet18-gat").own["full"] is True
+    assert [find(name).published(row, "AA") for name, row in (("tableS3", "A4"), ("table2", "RFGSM-AT"))] == [
+        33.16
+    ] * 2
+
+
 def test_the_data_of_the_paper_cite_it_and_repeat_no_row():
     content = json.loads(files("gamagat.experiments").joinpath("paper.json").read_text("utf-8"))
     assert "Guided Adversarial Attack for Evaluating and Enhancing Adversarial Defenses" in content["cite"]

@@ -17,6 +17,7 @@ from gamagat.experiments.forecast import forecast_figure
 from gamagat.experiments.results import figure_result, read_figure, read_results, save_figure
 from gamagat.models.core import BUNDLED
 from gamagat.registry import parse_spec
+from gamagat.reports import reproduction
 from gamagat.reports.plots.core import PLOTS
 from gamagat.reports.reproduction import draw, page, paint
 
@@ -181,6 +182,17 @@ def test_files_hold_numbers_and_pictures(sketched, tmp_path):
     assert "11 of 11 lines are drawn" in words
     assert "| restarts | PGD | 1 to 3 | 93.00 to 92.00 |" in words
     assert "A reason." in words
+
+
+def test_lines_along_an_attack_share_a_scale_that_leaves_out_the_start(sketched, tmp_path, monkeypatch):
+    lines, seen = [line for line in sketched[0].lines if line.row == "steps"], []
+    monkeypatch.setattr(reproduction, "save", lambda picture, out: seen.append(picture) or [])
+    paint(figure_result(toy_figure("steps"), lines), tmp_path)
+    loss = seen[0].panels[1]
+    assert len(loss.curves) == 2
+    ends = [(min(one.low[1:]), max(one.high[1:])) for one in loss.curves]
+    assert (loss.y.low, loss.y.high) == (min(low for low, _ in ends), max(high for _, high in ends))
+    assert loss.y.low > max(one.low[0] for one in loss.curves)
 
 
 def test_the_paper_stands_beside_ours_with_the_same_names(sketched):

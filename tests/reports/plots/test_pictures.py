@@ -383,7 +383,10 @@ def test_an_axis_may_begin_after_a_plunge():
     assert (near.low, near.high) == pytest.approx((49.5 - 0.52 * 5, 49.5 + 0.52 * 5))
     assert (loss.low, loss.high) == (47.0, 52.0)
     assert percent(curves=[fall]).high == 100.0
-    assert spanned("loss", [fall], 10.0).low is None  # nothing comes later
+    for late in (9.5, 10.0):  # nothing comes later
+        assert (spanned("loss", [fall], late).low, spanned("loss", [fall], late).high) == (None, None)
+    flat = Curve("a", (0.0, 1.0), (2.0, 1.0))
+    assert (spanned("loss", [flat], 1.0).low, spanned("loss", [flat]).low) == (None, 1.0)
 
 
 @pytest.mark.parametrize(

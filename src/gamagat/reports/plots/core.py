@@ -238,8 +238,10 @@ def percent(title: str = "accuracy (%)", curves: Sequence[Curve] = (), after: fl
 
 
 def spanned(title: str, curves: Sequence[Curve], after: float | None = None) -> Axis:
-    """An axis from the least to the most that the curves reach."""
+    """An axis from the least to the most that the curves reach; free where that is one value or none."""
     low, high = _reach(curves, after) or (None, None)
+    if low == high:
+        return Axis(title, after=after)
     return Axis(title, low=low, high=high, after=after)
 
 
