@@ -11,7 +11,7 @@ from gamagat.pieces.starts import uniform
 CIFAR10 = {"epochs": 30, "cycle": "triangle", "rate": 0.2}
 MNIST = {
     "epochs": 10, "batch": 100, "cycle": "triangle", "rate": 5e-3, "peak": 0.4, "optimizer": "adam",
-    "weight_decay": 0.0, "probe": 10_000,
+    "weight_decay": 0.0, "probe": 2_000,
 }  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from gamagat.pieces.rules import projected_ascent
 from gamagat.pieces.schedules import constant
 from gamagat.pieces.starts import at_image, corner
 
-MNIST = {"epochs": 50, "batch": 64, "rate": 0.01, "drops": (0.25, 0.5, 0.75), "factor": 0.2, "probe": 10_000}
+MNIST = {"epochs": 50, "batch": 64, "rate": 0.01, "drops": (0.25, 0.5, 0.75), "factor": 0.2, "probe": 2_000}
 
 
 def fgsm_view() -> Adversary:

@@ -19,7 +19,7 @@ Ablation = Literal["none", "A1", "A2", "A3", "A4", "A5"]
 WIDE = {"weight": 3.0, "step_up": (0.7,), "up": 20.0, "drops": (0.55, 0.7, 0.75)}
 MNIST = {
     "weight": 15.0, "step_up": (0.25, 0.5, 0.75), "up": 3.0, "alpha": 1.0, "alternate": False, "epochs": 50,
-    "batch": 64, "rate": 0.01, "drops": (0.25, 0.5, 0.75), "factor": 0.2, "probe": 10_000,
+    "batch": 64, "rate": 0.01, "drops": (0.25, 0.5, 0.75), "factor": 0.2, "probe": 2_000,
 }  # fmt: skip
 IMAGENET = {
     "weight": 20.0, "step_up": (0.75,), "up": 7.0, "epochs": 120, "batch": 64, "drops": (0.5, 0.75),

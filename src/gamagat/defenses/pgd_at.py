@@ -12,7 +12,7 @@ from gamagat.pieces.starts import uniform
 CIFAR10 = {"epochs": 110, "drops": (100 / 110, 105 / 110)}
 MNIST = {
     "steps": 40, "step": 0.01 / 0.3, "epochs": 100, "batch": 50, "rate": 1e-4, "optimizer": "adam",
-    "weight_decay": 0.0, "drops": (), "probe": 10_000,
+    "weight_decay": 0.0, "drops": (), "probe": 2_000,
 }  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from gamagat.pieces.starts import corner, gaussian
 CIFAR10 = {"epochs": 76, "drops": (74 / 76,), "weight_decay": 2e-4}
 MNIST = {
     "beta": 1.0, "steps": 40, "step": 0.01 / 0.3, "epochs": 100, "batch": 128, "rate": 0.01,
-    "drops": (0.54, 0.74, 0.89), "weight_decay": 0.0, "probe": 10_000,
+    "drops": (0.54, 0.74, 0.89), "weight_decay": 0.0, "probe": 2_000,
 }  # fmt: skip
 SMALL = DIGITS | {"steps": 7, "step": 0.25}
 WIDE = {"beta": 6.0}
