@@ -17,11 +17,8 @@ from collections.abc import Iterator, Sequence
 from time import monotonic
 
 from gamagat.experiments.core import EXPERIMENTS, Slot
-from gamagat.experiments.defences import MODELS, RECIPES
+from gamagat.experiments.defences import MODELS, RECIPES, recipe_of
 
-PLAIN = {
-    spec.partition(":")[0]: spec for spec in RECIPES.values()
-}  # as the tables have a recipe of this name
 PATIENCE = 60  # seconds to write down what is known, once the time is over
 
 
@@ -36,8 +33,14 @@ def commands(recipe: str, data: str, tables: Sequence[str]) -> Iterator[list[str
 
 def _is(slot: Slot, recipe: str, data: str) -> bool:
     network = slot.network
-    wanted = (data, MODELS[data], PLAIN.get(recipe, recipe), 0, None)
+    wanted = (data, MODELS[data], _as_in_tables(recipe, data), 0, None)
     return (network.data, network.model, network.recipe, network.seed, network.eps) == wanted
+
+
+def _as_in_tables(recipe: str, data: str) -> str:
+    """A bare name stands for the recipe of that name with the tables' settings."""
+    specs = [recipe_of(name, data) for name in RECIPES]
+    return {spec.partition(":")[0]: spec for spec in specs}.get(recipe, recipe)
 
 
 def _columns(slots: Sequence[Slot], row: str) -> tuple[str, ...]:

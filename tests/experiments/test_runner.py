@@ -415,6 +415,16 @@ def test_another_network_is_neither_promised_nor_trained_there(without_training_
     assert [cell.status == "measured" for cell in cells] == [True, False]
 
 
+def test_training_images_are_not_asked_for_where_all_networks_are_brought(tmp_path, monkeypatch):
+    monkeypatch.setattr(cache, "split_data", lambda *_: pytest.fail("it looks for training images"))
+    table = toy_table(rows={"public": GAT}, columns={"Clean": Measure(), "FGSM": COLUMNS["FGSM"]})
+    weights = str(BUNDLED / "digits-cnn.safetensors")
+    table = table.with_networks({"public": Network("", "digits-cnn", weights=weights, given=True)})
+    shop = shop_at(tmp_path)
+    assert [item.state for item in forecast(table, shop).items] == ["there", "40 images", "40 images"]
+    assert [cell.status for cell in run(table, shop).cells] == ["measured", "measured"]
+
+
 @pytest.mark.parametrize("content", ["nothing", "5", "{}", '{"family": "digits", "count": [], "seen": ""}'])
 def test_a_damaged_note_of_training_images_is_none_and_is_mended(filled, tmp_path, monkeypatch, content):
     copytree(filled, tmp_path / "cache")

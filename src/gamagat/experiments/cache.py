@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -18,7 +18,7 @@ from gamagat.engine.manifest import weights_hash, write_json
 from gamagat.engine.plan import plan_attack, read_threat
 from gamagat.engine.training.settings import Plan, make_plan
 from gamagat.engine.training.splits import split_data
-from gamagat.errors import ConfigError, DataError, GamagatError, ModelError, RunError
+from gamagat.errors import ConfigError, DataError, ModelError, RunError
 from gamagat.experiments.core import Measure, Network
 from gamagat.models.core import check_weights, load_model
 from gamagat.models.loading.card import NAME as CARD
@@ -26,26 +26,30 @@ from gamagat.models.loading.card import read_card
 
 GLIMPSE = 256  # images that tell one data set from another; all of them are compared before training goes on
 NOTED = ("family", "count", "seen")  # of training images, in the note of a cache
+Found = TypeVar("Found")
 EVALUATED = "fgsm:as_published=true"  # what is run where only the clean accuracy is asked for
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What must be known of a data set before anything runs."""
+    """What must be known of the test images before anything is measured."""
 
-    family: str
     preset: str | None
     eps: Mapping[str, float]
     shape: tuple[int, ...]
     classes: int
-    train: int
     test: int
-    seen: Mapping[str, str]  # of each split
-    absent: DataError | None = None  # why there are no training images here, where they are known from before
+    seen: str
 
-    @property
-    def fingerprint(self) -> str:
-        return _short(self.seen)
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """What must be known of the training images to find a network, or to train it."""
+
+    family: str
+    count: int
+    seen: str
+    absent: DataError | None = None  # why they are not here, where they are known from before
 
 
 @dataclass(slots=True)
@@ -58,7 +62,8 @@ class Cache:
     n: int | None = None  # the first so many test images
     seed: int = 0  # of the evaluations
     precision: str = "auto"
-    _facts: dict[str, Facts | GamagatError] = field(default_factory=dict)
+    _facts: dict[str, Facts | DataError] = field(default_factory=dict)
+    _training: dict[str, Training | DataError] = field(default_factory=dict)
 
     def check(self) -> None:
         """Refuse a root that cannot be a folder."""
@@ -66,59 +71,61 @@ class Cache:
             raise ConfigError(f"{self.root} is a file and nothing can be kept in it; give another --cache")
 
     def facts(self, data: str) -> Facts:
-        """Of one data set; one that is missing is looked for once."""
-        if data not in self._facts:
-            try:
-                self._facts[data] = self._looked_at(data)
-            except DataError as error:
-                self._facts[data] = error
-        found = self._facts[data]
-        if isinstance(found, GamagatError):
-            raise found
-        return found
+        """Of the test images of one data set."""
+        return _looked_up(self._facts, data, self._tested)
 
-    def _looked_at(self, data: str) -> Facts:
-        """The facts of data that are there; of training images also if they were there once."""
-        test, absent = load_data(data, "test", self.data_dir), None
-        seen = _glimpse(test)
+    def training(self, data: str) -> Training:
+        """Of its training images, which nobody needs for a network that the user brings."""
+        return _looked_up(self._training, data, self._trained)
+
+    def _tested(self, data: str) -> Facts:
+        test = load_data(data, "test", self.data_dir)
+        return Facts(test.preset, test.eps, test.shape, len(test.classes), len(test), _glimpse(test))
+
+    def _trained(self, data: str) -> Training:
+        """Of images that are there, or were there once."""
+        self.facts(data)  # what is missing altogether is told of the test images
         try:
             train = split_data(data, "train", self.data_dir)
-            family, count, other = train.preset or train.name, len(train), _glimpse(train)
         except DataError as error:
-            known, absent = self._known(data, seen), error
+            known = self._known(data)
             if known is None:
                 raise
-            family, count, other = known
-        splits = {"train": other, "test": seen}
-        return Facts(
-            family, test.preset, test.eps, test.shape, len(test.classes), count, len(test), splits, absent
-        )  # fmt: skip
+            return replace(known, absent=error)
+        return Training(train.preset or train.name, len(train), _glimpse(train))
 
-    def remember(self, data: str) -> None:
-        """What the name of a network needs of its training images, for a machine that does not have them."""
-        facts = self.facts(data)
-        if facts.absent is not None or self._known(data, facts.seen["test"]) == _about_training(facts):
+    def fingerprint(self, network: Network) -> str:
+        """Of the images that make a network, and its figures, what they are."""
+        test = {"test": self.facts(network.data).seen}
+        return _short(test if network.given else test | {"train": self.training(network.data).seen})
+
+    def remember(self, network: Network) -> None:
+        """What its name needs of its training images, for a machine that does not have them."""
+        if network.given:
             return
-        place = self._note(data, facts.seen["test"])
+        training = self.training(network.data)
+        if training.absent is not None or self._known(network.data) == training:
+            return
+        place = self._note(network.data)
         with suppress(OSError, RunError):  # a cache that cannot be written to is of use as well
             place.parent.mkdir(parents=True, exist_ok=True)
-            write_json(place, dict(zip(NOTED, _about_training(facts), strict=True)))
+            write_json(place, {name: getattr(training, name) for name in NOTED})
 
-    def _known(self, data: str, seen: str) -> tuple[str, int, str] | None:
+    def _known(self, data: str) -> Training | None:
         try:
-            content = json.loads(self._note(data, seen).read_text())
-            return str(content[NOTED[0]]), int(content[NOTED[1]]), str(content[NOTED[2]])
+            content = json.loads(self._note(data).read_text())
+            return Training(str(content["family"]), int(content["count"]), str(content["seen"]))
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
-    def _note(self, data: str, seen: str) -> Path:
-        return self.root / "data" / f"{_slug(data)[:40]}-{seen[:8]}.json"
+    def _note(self, data: str) -> Path:
+        return self.root / "data" / f"{_slug(data)[:40]}-{self.facts(data).seen[:8]}.json"
 
     def plan(self, network: Network) -> Plan:
         """The recipe of a network with every setting."""
         if network.recipe is None:
             raise ConfigError(f"there is no recipe for {network.model}; bring the network yourself")
-        family = self.facts(network.data).family
+        family = self.training(network.data).family
         return make_plan(network.recipe, family, network.model, **self.options)
 
     def eps(self, network: Network, measure: Measure | None = None) -> float:
@@ -136,7 +143,7 @@ class Cache:
             "recipe": plan.name,
             "model": network.model,
             "data": network.data,
-            "fingerprint": self.facts(network.data).fingerprint,
+            "fingerprint": self.fingerprint(network),
             "eps": self.eps(network),
             "seed": network.seed,
             "precision": self.precision,
@@ -160,7 +167,7 @@ class Cache:
 
     def lack(self, network: Network) -> DataError | None:
         """Why a network cannot be trained, if it has to be."""
-        return None if self.is_trained(network) else self.facts(network.data).absent
+        return None if self.is_trained(network) else self.training(network.data).absent
 
     def images(self, network: Network, measure: Measure) -> int:
         """How many test images are used."""
@@ -179,7 +186,7 @@ class Cache:
             "eps": self.eps(network, measure),
             "n": self.images(network, measure),
             "seed": self.seed,
-            "fingerprint": self.facts(network.data).fingerprint,
+            "fingerprint": self.fingerprint(network),
             "source": None if measure.source is None else self.home(measure.source).name,
         }
         name = _slug((measure.attack or EVALUATED).partition(":")[0])
@@ -193,8 +200,17 @@ class Cache:
         return self.home(network) / "drawings" / f"{_slug(plot.partition(':')[0])}-{_short(words)}.json"
 
 
-def _about_training(facts: Facts) -> tuple[str, int, str]:
-    return facts.family, facts.train, facts.seen["train"]
+def _looked_up(known: dict[str, Found | DataError], data: str, look: Callable[[str], Found]) -> Found:
+    """What is known of a data set; one that is missing is looked for once."""
+    if data not in known:
+        try:
+            known[data] = look(data)
+        except DataError as error:
+            known[data] = error
+    found = known[data]
+    if isinstance(found, DataError):
+        raise found
+    return found
 
 
 def words_and_weights(network: Network) -> tuple[str, Path | None]:

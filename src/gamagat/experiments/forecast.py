@@ -139,9 +139,9 @@ def _epochs(shop: Workshop, network: Network) -> list[float]:
 
 
 def _epoch_seconds(network: Network, plan: Plan, shop: Workshop, paces: Paces) -> float:
-    facts, pace = shop.cache.facts(network.data), paces.of(network, training=True)
-    count = facts.train * plan.settings.replays * training_passes(plan)
-    looks = plan.settings.probe * probe_passes(probes(facts.family))
+    images, pace = shop.cache.training(network.data), paces.of(network, training=True)
+    count = images.count * plan.settings.replays * training_passes(plan)
+    looks = plan.settings.probe * probe_passes(probes(images.family))
     return (count + looks) * (pace.forward + pace.backward)
 
 

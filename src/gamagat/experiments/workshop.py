@@ -64,7 +64,7 @@ class Workshop:
     def trained(self, network: Network) -> Path:
         """The folder of a network, trained if need be."""
         home = self.cache.home(network)
-        self.cache.remember(network.data)
+        self.cache.remember(network)
         if self.cache.is_trained(network):
             return home
         if (lack := self.cache.lack(network)) is not None:
