@@ -1,17 +1,21 @@
 """Images made on one network and judged on others."""
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
 from torch import nn
 
+import gamagat.engine.transfer
 from gamagat.attacks.combine import thorough
 from gamagat.attacks.core import ATTACKS
 from gamagat.data.core import from_tensors
 from gamagat.engine.plan import plan_attacks
+from gamagat.engine.quick.network import Quick
 from gamagat.engine.transfer import TransferRequest, run_transfer, transfer
-from gamagat.errors import GamagatError
+from gamagat.engine.watch import Onlooker
+from gamagat.errors import GamagatError, ModelError
 from gamagat.models.core import BUNDLED
 from gamagat.pieces.noise import Noise
 from gamagat.pieces.threat import LINF, ThreatModel
@@ -35,9 +39,9 @@ def case():
     return networks, from_tensors(images, name="random", labels=labels, classes=map(str, range(5)))
 
 
-def run(case, *specs, size=7):
+def run(case, *specs, size=7, **options):
     networks, data = case
-    return run_transfer(networks, data, THREAT, plan_attacks(specs), CPU, size)
+    return run_transfer(networks, data, THREAT, plan_attacks(specs), CPU, size, **options)
 
 
 def test_a_network_equal_to_the_source_falls_with_it(case):
@@ -75,6 +79,76 @@ def test_the_batch_size_does_not_matter(case):
     assert run(case, "pgd:steps=5,restarts=2", size=4) == run(case, "pgd:steps=5,restarts=2", size=30)
 
 
+class Told(nn.Module):
+    """A network, and how many images it was asked for the slopes of; it may fail at that."""
+
+    def __init__(self, fails: bool = False) -> None:
+        super().__init__()
+        self.inner, self.asked, self.fails = seeded(tiny_network), 0, fails
+
+    def forward(self, images):
+        if torch.is_grad_enabled():
+            self.asked += len(images)
+            if self.fails:
+                raise RuntimeError("no such kernel")
+        return self.inner(images)
+
+
+@pytest.fixture
+def stand_in(monkeypatch):
+    """Lets transfers see this one in place of their source, if attacks may have any."""
+
+    def use(model):
+        def quickened(source, precision, *_):
+            return None if precision == "fp32" else Quick(model, "stand-in of a test")
+
+        monkeypatch.setattr(gamagat.engine.transfer, "quickened", quickened)
+        return model
+
+    return use
+
+
+def test_attacks_see_a_stand_in_and_judges_the_networks_themselves(case, stand_in):
+    networks, data = case
+    own, other = Told(), stand_in(Told())
+    mine = ({"source": own, **{name: networks[name] for name in ("same", "other")}}, data)
+    plain = run(mine, "pgd:steps=7", precision="fp32")
+    assert (own.asked, other.asked) == (7 * 30, 0)
+    assert run(mine, "pgd:steps=7") == plain
+    assert (own.asked, other.asked) == (7 * 30, 7 * 30)
+
+
+def test_a_minimum_norm_attack_sees_the_source_itself(case, stand_in):
+    other = stand_in(Told())
+    run(case, "fab:steps=3")
+    assert other.asked == 0
+
+
+def test_a_stand_in_that_fails_is_done_without_and_said(case, stand_in):
+    other, words = stand_in(Told(fails=True)), []
+    left = run(case, "fgsm", "pgd:steps=3", onlooker=Onlooker(say=words.append))
+    assert other.asked == 7  # one batch
+    (line,) = words
+    assert line.startswith("stand-in of a test: the network failed on images of shape (7, 3, 8, 8): no such")
+    assert line.endswith("; attacks use the network as it is from here on")
+    assert left == run(case, "fgsm", "pgd:steps=3", precision="fp32")
+
+
+def test_a_source_that_fails_says_so(case):
+    networks, data = case
+    with pytest.raises(ModelError, match="no such kernel"):
+        run(({"source": Told(fails=True), "same": networks["same"]}, data), "fgsm", precision="fp32")
+
+
+def test_a_real_stand_in_makes_the_same_images_but_for_rounding():
+    request = TransferRequest("digits-cnn", ("digits-cnn",), eps="0.15", attacks=("pgd:steps=7",))
+    quick, plain = (transfer(replace(request, precision=kind)) for kind in ("auto", "fp32"))
+    (quick_left,), (plain_left,) = (list(result.attacks.values()) for result in (quick, plain))
+    for name, share in plain_left.items():
+        assert abs(quick_left[name].count - share.count) <= 2
+        assert share.count < plain.clean[name].count
+
+
 def test_more_tries_leave_no_more(case):
     once, thrice = (
         next(iter(run(case, f"pgd:steps=5,restarts={times}").attacks.values())) for times in (1, 3)
@@ -105,6 +179,8 @@ def test_from_words_to_a_table():
         ({"attacks": ("cw",)}, "l2"),
         ({"attacks": ("nothing",)}, "nothing"),
         ({"targets": ("resnet18",)}, "weights"),
+        ({"precision": "fp8"}, "precision must be one of auto, fp32, tf32, fp16, got 'fp8'"),
+        ({"precision": "fp16", "device": "cpu"}, "precision fp16 needs a GPU"),
     ],
 )
 def test_bad_requests_are_one_sentence(options, words):

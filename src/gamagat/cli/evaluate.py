@@ -24,6 +24,7 @@ from gamagat.cli.options import (
     MODEL,
     NORM,
     OUT,
+    PRECISION,
     SEED,
     SPLIT,
     WEIGHTS,
@@ -58,9 +59,7 @@ def evaluate(
     out: OUT = None,
     max_seconds: Annotated[float | None, typer.Option(help="Stop in order after this time.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Go on whatever the doctor says.")] = False,
-    precision: Annotated[
-        str, typer.Option(help="What attacks compute in: auto (fp16 on a GPU), fp32, tf32 or fp16.")
-    ] = "auto",
+    precision: PRECISION = "auto",
     as_json: JSON = False,
 ) -> None:
     """Measure the accuracy of a network, clean and under each attack."""

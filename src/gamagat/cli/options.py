@@ -29,6 +29,9 @@ COUNT = Annotated[
     ),
 ]
 SPLIT = Annotated[str, typer.Option(help="Which part of the data.")]
+PRECISION = Annotated[
+    str, typer.Option(help="What attacks compute in: auto (fp16 on a GPU), fp32, tf32 or fp16.")
+]
 NORM = Annotated[str, typer.Option(help="linf or l2.")]
 EPS = Annotated[str | None, typer.Option(help="Radius, 8/255 or 0.3; else the data's usual one.")]
 ATTACK = Annotated[

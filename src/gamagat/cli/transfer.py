@@ -17,6 +17,7 @@ from gamagat.cli.options import (
     EPS,
     JSON,
     NORM,
+    PRECISION,
     SEED,
     SPLIT,
     WEIGHTS,
@@ -47,6 +48,7 @@ def transfer(
     seed: SEED = 0,
     batch_size: BATCH = None,
     device: DEVICE = "auto",
+    precision: PRECISION = "auto",
     as_json: JSON = False,
 ) -> None:
     """Make adversarial images on one network and judge them on others (black-box transfer)."""
@@ -65,6 +67,7 @@ def transfer(
         seed,
         batch_size,
         device,
+        precision,
     )
     with onlooker(quiet=as_json) as watching:
         result = run_transfer(request, watching)

@@ -11,17 +11,26 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gamagat.attacks.combine import passes, thorough
+from gamagat.attacks.combine import delicate, passes, thorough
 from gamagat.attacks.core import Attack
 from gamagat.attacks.network import Network
 from gamagat.data.core import Dataset, load_data
 from gamagat.engine.checks import check_batch_size, check_door
 from gamagat.engine.judge import judge, predict
 from gamagat.engine.plan import PlannedAttack, plan_attacks, read_threat
-from gamagat.engine.runtime import borrowed, choose_device, default_batch_size, fitted
+from gamagat.engine.quick.agreement import SAMPLE
+from gamagat.engine.quick.network import Quick, check_precision, quickened
+from gamagat.engine.runtime import (
+    borrowed,
+    choose_device,
+    default_batch_size,
+    fitted,
+    held_memory,
+    products_in,
+)
 from gamagat.engine.share import Share
 from gamagat.engine.watch import Onlooker, Watch
-from gamagat.errors import ConfigError
+from gamagat.errors import ConfigError, ModelError
 from gamagat.models.core import check_weights, load_model
 from gamagat.pieces.noise import Noise
 from gamagat.pieces.threat import ThreatModel, norm_named
@@ -46,6 +55,7 @@ class TransferRequest:
     seed: int = 0
     batch_size: int | None = None
     device: str = "auto"
+    precision: str = "auto"  # of attacks; the judges' is always single
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +90,7 @@ def transfer(request: TransferRequest, onlooker: Onlooker = Onlooker()) -> Trans
     """Find everything, make the images on the source and judge them on every network."""
     check_batch_size(request.batch_size)
     device = choose_device(request.device)
+    check_precision(request.precision, device)
     plan_attacks(request.attacks, None, norm=norm_named(request.norm))
     files = _weights(request)
     data = load_data(request.data, request.split, request.data_dir).head(request.n)
@@ -92,7 +103,9 @@ def transfer(request: TransferRequest, onlooker: Onlooker = Onlooker()) -> Trans
     ]
     size = request.batch_size or default_batch_size(data.shape, device)
     networks = dict(zip(names, models, strict=True))
-    return run_transfer(networks, data, threat, plan, device, size, request.seed, onlooker)
+    return run_transfer(
+        networks, data, threat, plan, device, size, request.seed, onlooker, request.precision
+    )  # fmt: skip
 
 
 def _weights(request: TransferRequest) -> list[Path | None]:
@@ -129,19 +142,24 @@ def run_transfer(
     batch_size: int,
     seed: int = 0,
     onlooker: Onlooker = Onlooker(),
+    precision: str = "auto",
 ) -> Transfer:
-    """The first network is the source."""
+    """The first network is the source; attacks see a stand-in for it, the judge every network itself."""
+    precision = check_precision(precision, device)
     source = next(iter(networks))
     arena = Arena(networks, source, data, threat, device, batch_size, seed, onlooker)
     with ExitStack() as modes:
+        modes.enter_context(products_in(tf32=device.type == "cuda" and precision != "fp32"))
+        modes.enter_context(held_memory(device))
         for model in networks.values():
             modes.enter_context(borrowed(model))
         clean = {name: _right(arena, name) for name in networks}
+        arena.quick = _stand_in(arena, plan, precision)
         left = {attack.name: _left(arena, attack, clean) for attack in plan}
     return Transfer(source, data.name, threat.norm.name, threat.eps, _shares(clean), left)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Arena:
     """All that stays the same from one attack to the next."""
 
@@ -153,10 +171,16 @@ class Arena:
     batch_size: int
     seed: int
     onlooker: Onlooker
+    quick: Quick | None = None  # what attacks see in place of the source
 
-    def network(self, name: str, watch: Watch | None = None) -> Network:
-        seen = None if watch is None else watch.seen
-        return Network(fitted(self.networks[name]), self.batch_size, seen=seen)
+    def network(self, name: str) -> Network:
+        return Network(fitted(self.networks[name]), self.batch_size)
+
+    def attacked(self, attack: Attack, watch: Watch) -> Network:
+        """The source, or what stands in for it; not next to the boundary, where single precision decides."""
+        source = fitted(self.networks[self.source])
+        model = source if self.quick is None or delicate(attack) else self.quick.model
+        return Network(model, self.batch_size, seen=watch.seen)
 
     def parts(self) -> Iterator[tuple[Tensor, Images, Labels]]:
         """Positions, images and labels, batch after batch."""
@@ -171,11 +195,32 @@ class Arena:
         """
         watch = Watch(self.onlooker, name, len(self.data), passes(attack))
         for part, x, y in self.parts():
-            watch.begin(len(part))
             noise = Noise.for_images(self.data.ids[part].to(self.device), self.seed)
-            outcome = thorough(attack)(self.network(self.source, watch), x, y, self.threat, noise)
+            images = self._images(attack, watch, x, y, noise)
             watch.end(len(part))
-            yield part, outcome.images.float(), x, y
+            yield part, images, x, y
+
+    def _images(self, attack: Attack, watch: Watch, x: Images, y: Labels, noise: Noise) -> Images:
+        """Where a stand-in fails, they are made on the source itself."""
+        watch.begin(len(x))
+        network = self.attacked(attack, watch)
+        try:
+            return thorough(attack)(network, x, y, self.threat, noise).images.float()
+        except (ModelError, RuntimeError) as error:
+            if self.quick is None:
+                raise
+            words = f"{self.quick.words}: {str(error)[:200]}"
+            self.onlooker.say(f"{words}; attacks use the network as it is from here on")
+        self.quick = None
+        return self._images(attack, watch, x, y, noise)
+
+
+def _stand_in(arena: Arena, plan: Sequence[PlannedAttack], precision: str) -> Quick | None:
+    """What attacks see in place of the source, chosen by a look at the first images."""
+    source = arena.networks[arena.source]
+    sample, _ = arena.data.batch(torch.arange(min(SAMPLE, len(arena.data))), arena.device)
+    work = len(arena.data) * sum(passes(run) for attack in plan for _, run in attack.runs)
+    return quickened(fitted(source), precision, sample, work, arena.onlooker.say)
 
 
 def _right(arena: Arena, name: str) -> Mask:
