@@ -148,6 +148,27 @@ def test_how_many_images_are_behind_a_figure_is_told():
     assert "- Images: 10,000.\n- Distances: over 806 images, 0 for one wrong untouched.\n" in words
 
 
+@pytest.mark.parametrize(
+    ("other", "told"),
+    [
+        ({"network": "gat-1", "weights": "aa"}, False),
+        ({"network": "gat-1", "weights": "bb"}, True),  # the same recipe, trained again
+        ({"network": "gat-1"}, False),  # measured before weights were written down
+        ({"network": "gat-2", "weights": "aa"}, True),
+        ({"network": "gat-2", "weights": "bb", "data": "cifar10"}, False),  # columns of other data
+    ],
+)
+def test_a_row_of_two_networks_is_told(other, told):
+    about = ABOUT | {"data": "mnist", "weights": "aa"}
+    one, two = (
+        replace(GOOD, about=about),
+        replace(GOOD, column="Clean", about=about | {"weights": ""} | other),
+    )
+    words = "GAT on mnist: these figures are of 2 sets of weights."
+    assert (words in page_of(one, two)) is told
+    assert words not in page_of(one, replace(two, row="Normal"))
+
+
 def test_a_network_of_the_users_is_called_so():
     words = page_of(replace(GOOD, about=ABOUT | {"recipe": None, "model": "small-cnn"}))
     assert "GAT: brought with --checkpoint, small-cnn, kept as gat-1." in words

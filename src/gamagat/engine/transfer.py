@@ -17,6 +17,7 @@ from gamagat.attacks.network import Network
 from gamagat.data.core import Dataset, load_data
 from gamagat.engine.checks import check_batch_size, check_door
 from gamagat.engine.judge import judge, predict
+from gamagat.engine.manifest import weights_hash
 from gamagat.engine.plan import PlannedAttack, plan_attacks, read_threat
 from gamagat.engine.quick.agreement import SAMPLE
 from gamagat.engine.quick.network import Quick, check_precision, quickened
@@ -68,6 +69,7 @@ class Transfer:
     eps: float
     clean: dict[str, Share]  # by network, the source first
     attacks: dict[str, dict[str, Share]]  # by attack, then by network
+    weights: dict[str, str]  # a fingerprint of each network's
 
     def as_json(self) -> dict[str, Any]:
         """Accuracies in percent."""
@@ -81,6 +83,7 @@ class Transfer:
             "n": next(iter(self.clean.values())).of,
             "norm": self.norm,
             "eps": self.eps,
+            "weights_sha256": self.weights,
             "clean_accuracy": known(self.clean),
             "attacks": [{"name": name, "accuracy": known(left)} for name, left in self.attacks.items()],
         }
@@ -156,7 +159,8 @@ def run_transfer(
         clean = {name: _right(arena, name) for name in networks}
         arena.quick = _stand_in(arena, plan, precision)
         left = {attack.name: _left(arena, attack, clean) for attack in plan}
-    return Transfer(source, data.name, threat.norm.name, threat.eps, _shares(clean), left)
+    weights = {name: weights_hash(model) for name, model in networks.items()}
+    return Transfer(source, data.name, threat.norm.name, threat.eps, _shares(clean), left, weights)
 
 
 @dataclass(slots=True)

@@ -172,11 +172,17 @@ class Workshop:
         place.parent.mkdir(parents=True, exist_ok=True)
         made = circumstances(choose_device(self.device), self.batch_size or 0, 1)
         content = {"count": share.count, "of": share.of, "seconds": monotonic() - began, "made": made}
-        write_json(place, content | {"source": self.cache.home(measure.source).name})
+        content |= {
+            "source": self.cache.home(measure.source).name,
+            "weights": list(result.weights.values())[-1],
+        }
+        write_json(place, content)
 
     def _carried_cell(self, table: Table, slot: Slot, place: Path) -> Cell:
         content = json.loads(place.read_text())
         about = self.about(slot, content["made"]) | {"source": content["source"]}
+        if "weights" in content:
+            about["weights"] = content["weights"][:16]
         return of_share(table, slot, Share(content["count"], content["of"]), content["seconds"], about)
 
     def about(self, slot: Slot, made: dict[str, str]) -> dict[str, Any]:

@@ -223,7 +223,20 @@ def _section(result: Result) -> Iterator[str]:
         places = (_place(result.cell(row, column)) for column in result.columns)
         yield f"| {_plain(row)} | " + " | ".join(places) + " |"
     yield ""
-    yield from _bullets([*_differences(result), *_conditions(measured)])
+    yield from _bullets([*_differences(result), *_mixed(measured), *_conditions(measured)])
+
+
+def _mixed(measured: Sequence[Cell]) -> Iterator[str]:
+    """A sentence on every row whose figures are not all of one network: it may have been trained anew."""
+    networks: dict[tuple[str, str], dict[str, set[str]]] = {}
+    for cell in measured:
+        if "network" in cell.about:
+            found = networks.setdefault((cell.row, str(cell.about.get("data"))), {})
+            found.setdefault(cell.about["network"], set()).update(filter(None, [cell.about.get("weights")]))
+    for (row, data), found in networks.items():
+        count = sum(max(1, len(weights)) for weights in found.values())
+        if count > 1:
+            yield f"{row} on {data}: these figures are of {count} sets of weights."
 
 
 def _place(cell: Cell | None) -> str:
