@@ -79,18 +79,17 @@ def test_the_batch_size_does_not_matter(case):
     assert run(case, "pgd:steps=5,restarts=2", size=4) == run(case, "pgd:steps=5,restarts=2", size=30)
 
 
-class Told(nn.Module):
-    """A network, and how many images it was asked for the slopes of; it may fail at that."""
+class StandIn(nn.Module):
+    """Another network, and how many images it was asked about; it may fail on the way."""
 
-    def __init__(self, fails: bool = False) -> None:
+    def __init__(self, seed: int = 0, fails: Exception | None = None, most: int = 0) -> None:
         super().__init__()
-        self.inner, self.asked, self.fails = seeded(tiny_network), 0, fails
+        self.inner, self.asked, self.fails, self.most = seeded(tiny_network, seed), 0, fails, most
 
     def forward(self, images):
-        if torch.is_grad_enabled():
-            self.asked += len(images)
-            if self.fails:
-                raise RuntimeError("no such kernel")
+        self.asked += len(images)
+        if self.fails and len(images) > self.most:
+            raise self.fails
         return self.inner(images)
 
 
@@ -110,39 +109,71 @@ def stand_in(monkeypatch):
 
 def test_attacks_see_a_stand_in_and_judges_the_networks_themselves(case, stand_in):
     networks, data = case
-    own, other = Told(), stand_in(Told())
-    mine = ({"source": own, **{name: networks[name] for name in ("same", "other")}}, data)
-    plain = run(mine, "pgd:steps=7", precision="fp32")
-    assert (own.asked, other.asked) == (7 * 30, 0)
-    assert run(mine, "pgd:steps=7") == plain
-    assert (own.asked, other.asked) == (7 * 30, 7 * 30)
+    other = stand_in(StandIn(seed=5))
+    x, y = data.batch(torch.arange(30), CPU)
+    attack = thorough(ATTACKS.make("pgd", steps=7))
+    images = attack(other.inner, x, y, THREAT, Noise.for_images(data.ids)).images
+    left = run(case, "pgd:steps=7").attacks["pgd:steps=7"]
+    for name, model in networks.items():
+        right = (model(x).argmax(1) == y) & (model(images).argmax(1) == y)
+        assert left[name].count == int(right.sum())
+    plain = run(case, "pgd:steps=7", precision="fp32").attacks["pgd:steps=7"]
+    assert plain["source"].count < left["source"].count  # its own images fool it more often
 
 
-def test_a_minimum_norm_attack_sees_the_source_itself(case, stand_in):
-    other = stand_in(Told())
-    run(case, "fab:steps=3")
-    assert other.asked == 0
+def test_an_image_leaves_early_only_by_the_word_of_the_judge(case, stand_in):
+    _, data = case
+    other = stand_in(StandIn(seed=5))
+    x, y = data.batch(torch.arange(30), CPU)
+    wrong = int((other.inner(x).argmax(1) != y).sum())
+    assert wrong > 10  # these would leave at the first look
+    result = run(case, "square:queries=20").attacks["square:queries=20"]
+    stay = result["source"].count
+    assert other.asked >= 20 * stay
 
 
 def test_a_stand_in_that_fails_is_done_without_and_said(case, stand_in):
-    other, words = stand_in(Told(fails=True)), []
+    other, words = stand_in(StandIn(fails=RuntimeError("no such\n  kernel"))), []
     left = run(case, "fgsm", "pgd:steps=3", onlooker=Onlooker(say=words.append))
     assert other.asked == 7  # one batch
-    (line,) = words
-    assert line.startswith("stand-in of a test: the network failed on images of shape (7, 3, 8, 8): no such")
-    assert line.endswith("; attacks use the network as it is from here on")
+    assert words == [
+        "stand-in of a test: the network failed on images of shape (7, 3, 8, 8): no such kernel; attacks use "
+        "the network as it is from here on"
+    ]
     assert left == run(case, "fgsm", "pgd:steps=3", precision="fp32")
 
 
+def test_where_memory_does_not_suffice_it_goes_on_at_half_the_width(case, stand_in):
+    stand_in(StandIn(fails=torch.OutOfMemoryError("too much"), most=3))
+    words = []
+    left = run(case, "pgd:steps=3", onlooker=Onlooker(say=words.append))
+    assert words == ["out of memory with 7 images at a time; going on with 3"]
+    assert left == run(case, "pgd:steps=3", precision="fp32")
+    stand_in(StandIn(fails=torch.OutOfMemoryError("too much")))
+    with pytest.raises(torch.OutOfMemoryError, match="too much"):
+        run(case, "pgd:steps=3")
+
+
 def test_a_source_that_fails_says_so(case):
+    class Broken(nn.Module):
+        def forward(self, images):
+            if torch.is_grad_enabled():
+                raise RuntimeError("no such kernel")
+            return images.flatten(1)[:, :5]
+
     networks, data = case
     with pytest.raises(ModelError, match="no such kernel"):
-        run(({"source": Told(fails=True), "same": networks["same"]}, data), "fgsm", precision="fp32")
+        run(({"source": Broken(), "same": networks["same"]}, data), "fgsm")
 
 
-def test_a_real_stand_in_makes_the_same_images_but_for_rounding():
+def test_a_real_stand_in_makes_the_same_images_but_for_rounding(monkeypatch):
+    made, quickened = [], gamagat.engine.transfer.quickened
+    monkeypatch.setattr(
+        gamagat.engine.transfer, "quickened", lambda *words: made.append(quickened(*words)) or made[-1]
+    )
     request = TransferRequest("digits-cnn", ("digits-cnn",), eps="0.15", attacks=("pgd:steps=7",))
     quick, plain = (transfer(replace(request, precision=kind)) for kind in ("auto", "fp32"))
+    assert [stand_in is None for stand_in in made] == [False, True]
     (quick_left,), (plain_left,) = (list(result.attacks.values()) for result in (quick, plain))
     for name, share in plain_left.items():
         assert abs(quick_left[name].count - share.count) <= 2

@@ -21,7 +21,7 @@ from gamagat.errors import ConfigError, DataError
 from gamagat.experiments import cache, workshop
 from gamagat.experiments.cells import of_distances
 from gamagat.experiments.clock import Clock
-from gamagat.experiments.core import Derived, Measure, Network, grid
+from gamagat.experiments.core import Derived, Measure, Network, Slot, grid
 from gamagat.experiments.forecast import forecast
 from gamagat.experiments.runner import run, train_networks
 from gamagat.models.core import BUNDLED, load_model
@@ -423,6 +423,26 @@ def test_training_images_are_not_asked_for_where_all_networks_are_brought(tmp_pa
     shop = shop_at(tmp_path)
     assert [item.state for item in forecast(table, shop).items] == ["there", "40 images", "40 images"]
     assert [cell.status for cell in run(table, shop).cells] == ["measured", "measured"]
+
+
+def test_a_brought_network_beside_one_that_cannot_be_trained_is_promised_and_measured(tmp_path, monkeypatch):
+    def missing(*_):
+        raise DataError("no training images here")
+
+    monkeypatch.setattr(cache, "split_data", missing)
+    given = Network("digits", "digits-cnn", weights=str(BUNDLED / "digits-cnn.safetensors"), given=True)
+    slots = (
+        Slot("GAT", "Clean", GAT, Measure()),
+        Slot("yours", "Clean", given, Measure()),
+        Slot("yours", "carried", given, Measure("fgsm", source=GAT)),  # made on what cannot be trained
+    )
+    table = replace(toy_table(), slots=slots)
+    plan = forecast(table, shop_at(tmp_path)).items
+    assert {item.name: item.state for item in plan if item.kind == "measure"} == {
+        "GAT, Clean": "cannot be had", "yours, Clean": "40 images", "yours, carried": "cannot be had",
+    }  # fmt: skip
+    measured = [cell.status == "measured" for cell in run(table, shop_at(tmp_path)).cells]
+    assert measured == [False, True, False]
 
 
 @pytest.mark.parametrize("content", ["nothing", "5", "{}", '{"family": "digits", "count": [], "seen": ""}'])

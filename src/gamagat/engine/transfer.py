@@ -11,10 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gamagat.attacks.combine import delicate, passes, thorough
+from gamagat.attacks.combine import passes, thorough
 from gamagat.attacks.core import Attack
-from gamagat.attacks.network import Network
+from gamagat.attacks.network import Network, is_memory
 from gamagat.data.core import Dataset, load_data
+from gamagat.engine.arena import SLACK
 from gamagat.engine.checks import check_batch_size, check_door
 from gamagat.engine.judge import judge, predict
 from gamagat.engine.manifest import weights_hash
@@ -26,6 +27,7 @@ from gamagat.engine.runtime import (
     choose_device,
     default_batch_size,
     fitted,
+    freed,
     held_memory,
     products_in,
 )
@@ -34,7 +36,7 @@ from gamagat.engine.watch import Onlooker, Watch
 from gamagat.errors import ConfigError, ModelError
 from gamagat.models.core import check_weights, load_model
 from gamagat.pieces.noise import Noise
-from gamagat.pieces.threat import ThreatModel, norm_named
+from gamagat.pieces.threat import LINF, ThreatModel, norm_named
 from gamagat.pieces.types import Images, Labels, Mask, Model
 
 
@@ -150,7 +152,7 @@ def run_transfer(
     """The first network is the source; attacks see a stand-in for it, the judge every network itself."""
     precision = check_precision(precision, device)
     source = next(iter(networks))
-    arena = Arena(networks, source, data, threat, device, batch_size, seed, onlooker)
+    arena = Arena(networks, source, data, threat, device, batch_size, batch_size, seed, onlooker)
     with ExitStack() as modes:
         modes.enter_context(products_in(tf32=device.type == "cuda" and precision != "fp32"))
         modes.enter_context(held_memory(device))
@@ -165,7 +167,7 @@ def run_transfer(
 
 @dataclass(slots=True)
 class Arena:
-    """All that stays the same from one attack to the next."""
+    """All that stays the same from one attack to the next; the width shrinks when it must."""
 
     networks: Mapping[str, Model]
     source: str
@@ -173,18 +175,25 @@ class Arena:
     threat: ThreatModel
     device: torch.device
     batch_size: int
+    width: int  # images that a network takes at a time
     seed: int
     onlooker: Onlooker
     quick: Quick | None = None  # what attacks see in place of the source
 
     def network(self, name: str) -> Network:
-        return Network(fitted(self.networks[name]), self.batch_size)
+        return Network(fitted(self.networks[name]), self.width)
 
-    def attacked(self, attack: Attack, watch: Watch) -> Network:
-        """The source, or what stands in for it; not next to the boundary, where single precision decides."""
-        source = fitted(self.networks[self.source])
-        model = source if self.quick is None or delicate(attack) else self.quick.model
-        return Network(model, self.batch_size, seen=watch.seen)
+    def attacked(self, watch: Watch) -> Network:
+        """The source, or what stands in for it; whether it is fooled the judge is asked, as everywhere."""
+        source = self.network(self.source)
+        model, slack = source.model, 0.0
+        if self.quick is not None:
+            model, slack = self.quick.model, SLACK * self.quick.error
+
+        def look(_: Model, images: Images) -> Labels:
+            return predict(source, images)
+
+        return Network(model, self.width, self.device.type == "cuda", seen=watch.seen, look=look, slack=slack)
 
     def parts(self) -> Iterator[tuple[Tensor, Images, Labels]]:
         """Positions, images and labels, batch after batch."""
@@ -205,24 +214,38 @@ class Arena:
             yield part, images, x, y
 
     def _images(self, attack: Attack, watch: Watch, x: Images, y: Labels, noise: Noise) -> Images:
-        """Where a stand-in fails, they are made on the source itself."""
-        watch.begin(len(x))
-        network = self.attacked(attack, watch)
-        try:
-            return thorough(attack)(network, x, y, self.threat, noise).images.float()
-        except (ModelError, RuntimeError) as error:
-            if self.quick is None:
-                raise
-            words = f"{self.quick.words}: {str(error)[:200]}"
-            self.onlooker.say(f"{words}; attacks use the network as it is from here on")
+        """Where memory does not suffice, at half the width; where a stand-in fails, on the source itself."""
+        if self.quick is not None and self.threat.norm is LINF:
+            x = x.contiguous(memory_format=torch.channels_last)  # as the stand-in wants them
+        while True:
+            watch.begin(len(x))
+            try:
+                return thorough(attack)(self.attacked(watch), x, y, self.threat, noise).images.float()
+            except (ModelError, RuntimeError) as error:
+                narrow = is_memory(error)
+                if self.width == 1 if narrow else self.quick is None:
+                    raise
+                words = " ".join(str(error).split()) or type(error).__name__
+            if narrow:
+                self._narrow()
+            else:
+                self._do_without(words)
+
+    def _narrow(self) -> None:
+        before, self.width = self.width, self.width // 2
+        freed(self.device)
+        self.onlooker.say(f"out of memory with {before} images at a time; going on with {self.width}")
+
+    def _do_without(self, words: str) -> None:
+        assert self.quick is not None
+        self.onlooker.say(f"{self.quick.words}: {words[:200]}; attacks use the network as it is from here on")
         self.quick = None
-        return self._images(attack, watch, x, y, noise)
 
 
 def _stand_in(arena: Arena, plan: Sequence[PlannedAttack], precision: str) -> Quick | None:
     """What attacks see in place of the source, chosen by a look at the first images."""
     source = arena.networks[arena.source]
-    sample, _ = arena.data.batch(torch.arange(min(SAMPLE, len(arena.data))), arena.device)
+    sample, _ = arena.data.batch(torch.arange(min(SAMPLE, len(arena.data), arena.width)), arena.device)
     work = len(arena.data) * sum(passes(run) for attack in plan for _, run in attack.runs)
     return quickened(fitted(source), precision, sample, work, arena.onlooker.say)
 

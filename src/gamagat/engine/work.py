@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from dataclasses import dataclass
 from time import perf_counter
 from typing import NamedTuple
@@ -20,6 +19,7 @@ from gamagat.engine.ledger import CLEAN, Ledger
 from gamagat.engine.manifest import Manifest
 from gamagat.engine.ranks import Ranks
 from gamagat.engine.run import NOT_RUN, Run
+from gamagat.engine.runtime import freed
 from gamagat.engine.scribe import Scribe
 from gamagat.engine.watch import Watch
 from gamagat.errors import ModelError
@@ -131,7 +131,5 @@ class Work:
                 "memory does not suffice for a single image; use another device or a smaller network"
             )
         self.arena.width = width // 2
-        gc.collect()
-        if self.arena.device.type == "cuda":
-            torch.cuda.empty_cache()
+        freed(self.arena.device)
         self.arena.onlooker.say(f"out of memory with {width} images at a time; going on with {width // 2}")

@@ -43,19 +43,17 @@ class Forecast:
     """All that a table would run."""
 
     items: list[Item] = field(default_factory=list)
-    lost: set[str] = field(default_factory=set)  # data that cannot be had
+    told: set[str] = field(default_factory=set)  # why things cannot be had
 
-    def add(self, kind: str, name: str, data: str, look: Callable[[], tuple[str, float]]) -> None:
+    def add(self, kind: str, name: str, look: Callable[[], tuple[str, float]]) -> None:
         """One thing more. Why it cannot be had is told once: what is measured fails as its network does."""
-        if data in self.lost:
-            self.items.append(Item(kind, name, f"{MISSING}: no {data}" if kind == "train" else MISSING))
-            return
         try:
-            self.items.append(Item(kind, name, *look()))
+            item = Item(kind, name, *look())
         except (DataError, ModelError) as error:
-            if isinstance(error, DataError):
-                self.lost.add(data)
-            self.items.append(Item(kind, name, f"{MISSING}: {error}" if kind == "train" else MISSING))
+            why = str(error)
+            item = Item(kind, name, MISSING if why in self.told else f"{MISSING}: {why}")
+            self.told.add(why)
+        self.items.append(item)
 
     @property
     def seconds(self) -> float:
@@ -72,10 +70,10 @@ def forecast(table: Table, shop: Workshop) -> Forecast:
     check(table, shop)
     plan, paces = Forecast(), Paces(shop)
     for network in table.networks:
-        plan.add("train", network.name, network.data, partial(_training, network, shop, paces))
+        plan.add("train", network.name, partial(_training, network, shop, paces))
     for slot in table.slots:
         name = f"{slot.row}, {slot.column}"
-        plan.add("measure", name, slot.network.data, partial(_measuring, table, slot, shop, paces))
+        plan.add("measure", name, partial(_measuring, table, slot, shop, paces))
     return plan
 
 
@@ -84,16 +82,15 @@ def forecast_figure(figure: Figure, shop: Workshop) -> Forecast:
     check(figure, shop)
     plan, paces = Forecast(), Paces(shop)
     for network in figure.networks:
-        plan.add("train", network.name, network.data, partial(_training, network, shop, paces))
+        plan.add("train", network.name, partial(_training, network, shop, paces))
     for line in figure.lines:
         table = figure.table(line)
         for slot in line.slots:
             name = f"{slot.row}, {slot.column}"
-            plan.add("measure", name, slot.network.data, partial(_measuring, table, slot, shop, paces))
+            plan.add("measure", name, partial(_measuring, table, slot, shop, paces))
         if not line.points:
             name = f"{line.row}, {line.column}"
-            data = line.network.data if line.network else ""
-            plan.add("draw", name, data, partial(_drawing, line, shop, paces))
+            plan.add("draw", name, partial(_drawing, line, shop, paces))
     return plan
 
 
@@ -108,8 +105,8 @@ def _drawing(line: Line, shop: Workshop, paces: Paces) -> tuple[str, float]:
         and shop.cache.drawing(slot.network, slot.measure, line.plot).is_file()
     ):
         return THERE, 0.0
-    if shop.cache.lack(line.network):
-        return MISSING, 0.0
+    if (lack := shop.cache.lack(line.network)) is not None:
+        raise lack
     images, pace = shop.cache.images(slot.network, slot.measure), paces.of(line.network)
     each = SURFACE * pace.forward if line.attack is None else _image_seconds(slot, shop, pace)
     # Along an attack every step is looked at once more; against eps the attack runs at each of several.
@@ -123,7 +120,7 @@ def _training(network: Network, shop: Workshop, paces: Paces) -> tuple[str, floa
     if shop.cache.is_trained(network):
         return THERE, 0.0
     if (lack := shop.cache.lack(network)) is not None:
-        return f"{MISSING}: {lack}", 0.0
+        raise lack
     plan = shop.cache.plan(network)
     spent = _epochs(shop, network)
     left = plan.settings.epochs - len(spent)
@@ -150,8 +147,9 @@ def _measuring(table: Table, slot: Slot, shop: Workshop, paces: Paces) -> tuple[
         return f"{MISSING}: bring it with --checkpoint", 0.0
     if shop.known(table, slot) is not None:
         return THERE, 0.0
-    if any(shop.cache.lack(network) for network in slot.networks):
-        return MISSING, 0.0
+    for network in slot.networks:
+        if (lack := shop.cache.lack(network)) is not None:
+            raise lack
     images = shop.cache.images(slot.network, slot.measure)
     # Images for a transfer are made on the source.
     pace = paces.of(slot.measure.source or slot.network)

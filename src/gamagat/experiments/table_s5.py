@@ -12,7 +12,10 @@ PGD_AT = (
     "Ours trains for 30 epochs of 1,000 steps, where its first authors take 100; in a training of 46 the "
     "accuracy on validation images rose by no more than 0.1 after the 29th."
 )
-TRADES = "Ours trains for 50 epochs of its authors' 100; in a training of 89 none was better than the 38th."
+TRADES = (
+    "Ours trains for the first 50 epochs of its authors' 100, before the rate falls; in a training of 89 "
+    "none was better than the 38th."
+)
 
 
 @EXPERIMENTS.register("tableS5")
