@@ -4,6 +4,7 @@ GamagatError
 ├── ConfigError      a setting or a name is wrong (also a ValueError)
 ├── DataError        a data set is missing, damaged, or not what it should be
 ├── RunError         a run folder cannot be read or written, or holds another run
+│   └── DamagedError      a file of it is not what was written
 └── ModelError       a network cannot be built, called, or does not return logits
     └── CheckpointError   a file of weights cannot be read or does not fit
 
@@ -29,6 +30,10 @@ class DataError(GamagatError):
 
 class RunError(GamagatError):
     """A run folder cannot be read or written, or holds another run."""
+
+
+class DamagedError(RunError):
+    """A file of a run is not what was written."""
 
 
 class ModelError(GamagatError):

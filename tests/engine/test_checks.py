@@ -2,6 +2,7 @@ import pytest
 import torch
 from torch import nn
 
+from gamagat.data.core import check_unit
 from gamagat.engine.checks import check_images, check_labels, check_model
 from gamagat.errors import DataError, ModelError
 
@@ -61,3 +62,19 @@ def test_a_sound_network_tells_its_number_of_classes():
     assert check_model(nn.Sequential(nn.Flatten(), nn.Linear(16, 7)), IMAGES) == 7
     assert check_model(nn.Sequential(nn.Flatten(), nn.Linear(16, 7)), IMAGES[:1]) == 7
     assert check_model(nn.Sequential(nn.Flatten(), nn.Linear(16, 7), nn.LogSoftmax(1)), IMAGES) == 7
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (float("nan"), "found NaN; leave out or mend these images"),
+        (253.9, "found values from 0 to 253.9; give raw images, and divide them by 255"),
+        (-1.5, "found values from -1.5 to 0; give raw images, and let the model normalise them"),
+    ],
+)
+def test_pixels_outside_are_told_apart(value, words):
+    images = torch.zeros(2, 1, 2, 2)
+    images[1, 0, 1, 1] = value
+    for look in (lambda: check_images(images, torch.zeros(2).long()), lambda: check_unit(images, "mine")):
+        with pytest.raises(DataError, match=words):
+            look()

@@ -91,7 +91,8 @@ def test_a_finished_run_is_not_made_again(reference):
         ({"eps": 0.05}, "eps was 0.04 and is 0.05"),
         ({"seed": 3}, "seed was 0 and is 3"),
         ({"count": 50}, "n was 60 and is 50"),
-        ({"specs": ("fgsm",)}, "attacks was gama-pgd:steps=12"),
+        ({"specs": ("fgsm",)}, "it also has the attack gama-pgd:steps=12"),
+        ({"specs": ("fgsm", "pgd:steps=3")}, "and is pgd:steps=3"),
     ],
 )
 def test_other_settings_are_refused_and_named(reference, change, words):

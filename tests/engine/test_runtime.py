@@ -94,6 +94,13 @@ def test_a_device_that_is_not_there_is_named(name):
         choose_device(name)
 
 
+def test_only_devices_that_are_there_are_recommended(monkeypatch):
+    for count, words in ((0, "use auto, cpu$"), (2, "use auto, cpu, cuda, cuda:0, cuda:1$")):
+        monkeypatch.setattr(torch.cuda, "device_count", lambda count=count: count)
+        with pytest.raises(ConfigError, match=words):
+            choose_device("gpu")
+
+
 def test_batches_shrink_as_images_grow():
     cpu = torch.device("cpu")
     sizes = [default_batch_size(shape, cpu) for shape in ((1, 8, 8), (3, 32, 32), (3, 224, 224))]

@@ -15,7 +15,7 @@ from small_run import RowByRow, small_data, small_run
 from gamagat.engine.codec import decode, encode
 from gamagat.engine.eight_bit import eight_bit
 from gamagat.engine.run import read_run
-from gamagat.engine.verify import Verification, verify
+from gamagat.engine.verify import Verification, verify, verify_folder
 from gamagat.errors import RunError
 from gamagat.pieces.threat import L2, LINF, ThreatModel
 
@@ -83,6 +83,30 @@ def test_a_ledger_that_was_tampered_with_is_caught(run, statement, words):
     assert change(run, statement.replace("rowid_of_one", one)) >= 1
     problems = check(run).problems
     assert any(words in problem for problem in problems), problems
+
+
+@pytest.mark.parametrize("place", [3, 0.5])
+def test_a_ledger_that_is_damaged_as_a_file_does_not_hold(run, place):
+    file = run / "ledger-0.sqlite"
+    content = bytearray(file.read_bytes())
+    start = place if isinstance(place, int) else int(place * len(content))
+    content[start : start + 4096] = b"\xab" * 4096
+    file.write_bytes(content)
+    founds = [check(run), *([verify_folder(run)] if place == 3 else [])]  # which knows it before the data
+    for found in founds:
+        (problem,) = found.problems
+        assert "ledger-0.sqlite is damaged" in problem
+        assert "evaluate again with another --out" in problem
+        assert "intact" not in problem
+
+
+def test_of_an_attack_that_claims_too_much_the_part_is_named(run):
+    claims = json.loads((run / "result.json").read_text())
+    claims["attacks"][0]["robust_accuracy"] = 99.0
+    (run / "result.json").write_text(json.dumps(claims))
+    (problem,) = check(run).problems
+    assert problem.startswith("result.json says attacks[0].robust_accuracy is 99.0, the ledgers say ")
+    assert len(problem) < 120
 
 
 def test_every_byte_of_a_stored_image_matters(run):

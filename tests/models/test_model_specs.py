@@ -7,9 +7,10 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
+from gamagat.engine.request import EvaluationRequest, prepare
 from gamagat.errors import CheckpointError, ConfigError, ModelError
 from gamagat.models import core
-from gamagat.models.core import MODELS, build_model, load_model
+from gamagat.models.core import MODELS, build_model, check_weights, load_model
 from gamagat.registry import Entry
 
 
@@ -83,6 +84,27 @@ def test_a_wrong_name_or_option_is_refused_in_words(spec: str, words: str) -> No
         with pytest.raises(ConfigError) as caught:
             attempt(spec)
         assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ("resnt18", "did you mean 'resnet18'. known: .*; or write package.module:callable, zoo:NAME"),
+        ("nets.py", "cannot read 'nets.py'; a callable in nets.py is written nets:callable"),
+        ("nets.py:build", "a callable in nets.py is written nets:callable"),
+        ("nets:build:k=10", "a callable takes no options; write nets:callable with them inside"),
+        (".", "the folder . holds no trained network: there is no card.json in it"),
+    ],
+)
+def test_what_names_no_network_is_refused_before_data_are_looked_for(
+    spec: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for attempt in (build_model, load_model, check_weights):
+        with pytest.raises(ConfigError, match=words):
+            attempt(spec)
+    with pytest.raises(ConfigError, match=words):
+        prepare(EvaluationRequest(spec, data="folder:nowhere"))
 
 
 def test_a_plug_in_joins_by_registering_itself(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,6 +56,19 @@ def test_in_a_log_there_is_a_line_of_an_epoch_now_and_then_and_of_a_long_epoch_i
     assert capsys.readouterr() == ("", "")
 
 
+def test_the_log_of_a_long_training_has_what_is_trained_and_its_last_epoch(monkeypatch, capsys):
+    now = [0.0]
+    monkeypatch.setattr(terminal, "monotonic", lambda: now[0])
+    with training_listener() as listener:
+        listener.begins("small-cnn on 10 images of mnist, linf 0.3: gat:weight=15")
+        for epoch in range(5):
+            now[0] += 12
+            listener.epoch(ROW | {"epoch": epoch}, Settings(epochs=5))
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "small-cnn on 10 images of mnist, linf 0.3: gat:weight=15"
+    assert [line[:9] for line in lines[1:]] == ["epoch 3/5", "epoch 5/5"]
+
+
 def test_where_nobody_looks_only_what_is_unusual_is_said(capsys):
     with training_listener() as listener:
         for done in range(1, 4):
@@ -81,9 +94,11 @@ def test_on_a_terminal_every_epoch_is_a_line_on_standard_error(monkeypatch, caps
         training, "Console", lambda stderr: Console(file=screen, width=150, force_terminal=True)
     )
     with training_listener() as listener:
+        listener.begins("small-cnn [of] mnist")
         for done in range(1, 4):
             listener.batch(1, 2, done, 3)
         listener.epoch(ROW, Settings(epochs=30))
+    assert "small-cnn [of] mnist" in screen.getvalue()
     assert "epoch 5/30  loss 1.500" in screen.getvalue()
     assert "epoch 2/2" in screen.getvalue()
     assert capsys.readouterr().out == ""

@@ -77,7 +77,10 @@ def reproduce(
         Path | None, typer.Option(help="Write a page about all results in --results.")
     ] = None,
     plan: Annotated[
-        bool, typer.Option("--plan", help="Say what will run and for how long; run nothing.")
+        bool,
+        typer.Option(
+            "--plan", help="Say what will run and for how long; run nothing, but fetch missing data."
+        ),
     ] = False,
     networks_only: Annotated[bool, typer.Option("--networks-only", help="Train, do not measure.")] = False,
     max_seconds: Annotated[float | None, typer.Option(help="Stop in order after this time.")] = None,

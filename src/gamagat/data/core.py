@@ -86,11 +86,16 @@ class Dataset:
 def check_unit(images: Tensor, name: str) -> None:
     """Refuse float images outside [0, 1]."""
     if not bool(((images >= 0) & (images <= 1)).all()):
-        low, high = float(images.min()), float(images.max())
-        raise DataError(
-            f"pixels of {name!r} must lie in [0, 1]: found NaN or values from {low:g} to {high:g}; "
-            f"scale the images and let the model normalise them"
-        )
+        raise DataError(f"pixels of {name!r} must lie in [0, 1], {outside(images)}")
+
+
+def outside(images: Tensor) -> str:
+    """What is wrong with images that do not lie in [0, 1], and what to do about it."""
+    if bool(images.isnan().any()):
+        return "found NaN; leave out or mend these images"
+    low, high = float(images.min()), float(images.max())
+    advice = "divide them by 255" if low >= 0 and high <= 255 else "let the model normalise them"
+    return f"found values from {low:g} to {high:g}; give raw images, and {advice}"
 
 
 def to_unit(images: Tensor) -> Images:

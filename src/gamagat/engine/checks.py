@@ -5,7 +5,7 @@ from typing import Any
 import torch
 
 from gamagat.attacks.network import is_memory
-from gamagat.data.core import Dataset
+from gamagat.data.core import Dataset, outside
 from gamagat.errors import ConfigError, DataError, ModelError
 from gamagat.pieces.types import Images, Labels, Model, Scores
 
@@ -35,10 +35,7 @@ def check_images(images: Any, labels: Any) -> None:
             f"got {tuple(labels.shape)} of {labels.dtype}"
         )
     if not bool(((images >= 0) & (images <= 1)).all()):
-        raise DataError(
-            f"pixels must lie in [0, 1], found NaN or values from {float(images.min()):g} to "
-            f"{float(images.max()):g}; give raw images and let the model normalise them"
-        )
+        raise DataError(f"pixels must lie in [0, 1], {outside(images)}")
 
 
 def check_door(model: Model, data: Dataset, device: torch.device, force: bool = False) -> None:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gamagat.errors import RunError
+from gamagat.errors import DamagedError, RunError
 
 CLEAN = "clean"  # the entry of the untouched images: fooled means misclassified
 PAGE = 32768  # bytes: several images to a page are written faster than several pages to an image
@@ -192,6 +192,10 @@ class Ledger:
         try:
             yield
         except (sqlite3.Error, OSError) as error:
+            if type(error) is sqlite3.DatabaseError:  # its kinds are about use, locks and disks
+                raise DamagedError(
+                    f"the ledger {self.path} is damaged: {error}; evaluate again with another --out"
+                ) from error
             hint = "another run is using it" if "locked" in str(error) else str(error)
             raise RunError(
                 f"cannot {what} the ledger {self.path}: {hint}; what is recorded there is intact"

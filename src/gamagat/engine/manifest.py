@@ -59,11 +59,7 @@ class Manifest:
         ours, theirs = self.settings(), other.settings()
         if self.n != other.n:
             ours.pop("data_sha256")  # of course
-        return [
-            f"{key} was {_brief(theirs[key], ours[key])} and is {_brief(ours[key], theirs[key])}"
-            for key in ours
-            if ours[key] != theirs[key]
-        ]
+        return [_changed(key, theirs[key], ours[key]) for key in ours if ours[key] != theirs[key]]
 
     def runs(self) -> list[tuple[str, list[str]]]:
         """The attacks in order, each with its runs in order."""
@@ -89,11 +85,20 @@ class Manifest:
             raise RunError(f"cannot read {folder / NAME}: {error}") from None
 
 
-def _brief(value: Any, other: Any) -> str:
-    """A setting in a few words: of attacks only those that the other run has not, of a hash its beginning."""
-    if isinstance(value, list):
-        value = " ".join(item["spec"] for item in value if item not in other) or "fewer"
-    return str(value)[:12] if len(str(value)) == 64 else str(value)
+def _changed(key: str, before: Any, now: Any) -> str:
+    """A setting that is another in a few words: of attacks those that are, of a hash its beginning."""
+    if not isinstance(now, list):
+        was, is_ = (str(value)[:12] if len(str(value)) == 64 else str(value) for value in (before, now))
+        return f"{key} was {was} and is {is_}"
+    gone, new = (
+        " ".join(item["spec"] for item in some if item not in others)
+        for some, others in ((before, now), (now, before))
+    )
+    if gone and new:
+        return f"{key} was {gone} and is {new}"
+    return (
+        f"it has not the attack {new}" if new else f"it also has the attack {gone}" if gone else "their order"
+    )
 
 
 def write_json(path: Path, content: Any) -> None:

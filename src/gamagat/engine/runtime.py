@@ -24,9 +24,9 @@ def choose_device(name: str = "auto") -> torch.device:
         # A first backward pass: autograd's thread on a GPU warns if a matrix product is the first it sees.
         torch.zeros(1, device=device, requires_grad=True).sum().backward()  # type: ignore[no-untyped-call]
     except Exception:
-        raise ConfigError(
-            f"device {name!r} is not to be had here; use cpu, cuda, cuda:0, ... or auto"
-        ) from None
+        count = torch.cuda.device_count()
+        here = ["auto", "cpu", *(["cuda"] if count else []), *(f"cuda:{number}" for number in range(count))]
+        raise ConfigError(f"device {name!r} is not to be had here; use {', '.join(here)}") from None
     return device
 
 

@@ -21,7 +21,7 @@ from gamagat.engine.run import NOT_RUN, RESULT, Run, ledger_files, read_run
 from gamagat.engine.runtime import borrowed, choose_device, default_batch_size, fitted
 from gamagat.engine.share import Share
 from gamagat.engine.source import data_of
-from gamagat.errors import RunError
+from gamagat.errors import DamagedError, RunError
 from gamagat.models.core import load_model
 from gamagat.pieces.threat import ThreatModel, norm_named
 from gamagat.pieces.types import Model
@@ -61,7 +61,11 @@ def verify_folder(
     folder: Path, weights: Path | None = None, data_dir: Path | None = None, device: str = "auto"
 ) -> Verification:
     """Verify a run with the model and the data that its manifest names."""
-    manifest, where = read_run(folder).manifest, choose_device(device)
+    where = choose_device(device)
+    try:
+        manifest = read_run(folder).manifest
+    except DamagedError as error:
+        return Verification([str(error)])
     data = data_of(manifest, data_dir)
     file = weights or manifest.weights
     model = load_model(manifest.model, file, classes=len(data.classes), channels=data.shape[0])
@@ -70,7 +74,13 @@ def verify_folder(
 
 def verify(folder: Path, model: Model, data: Dataset, device: torch.device) -> Verification:
     """Look at every byte of a run that matters."""
-    run = read_run(folder)
+    try:
+        return _verified(read_run(folder), model, data, device)
+    except DamagedError as error:  # the file as a whole, so that there is nothing to compare
+        return Verification([str(error)])
+
+
+def _verified(run: Run, model: Model, data: Dataset, device: torch.device) -> Verification:
     manifest = run.manifest
     problems = []
     if weights_hash(model) != manifest.weights_sha256:
@@ -151,4 +161,18 @@ def _claims(run: Run) -> Iterator[str]:
     counted = json.loads(json.dumps(summarize(run).as_json()))
     for key in counted:
         if claimed.get(key) != counted[key]:
-            yield f"result.json says {key} is {claimed.get(key)}, the ledgers say {counted[key]}"
+            yield from _claim(key, claimed.get(key), counted[key])
+
+
+def _claim(key: str, claimed: Any, counted: Any) -> Iterator[str]:
+    """What is not the same: of several things, such as attacks, those parts that differ."""
+    if isinstance(counted, list) and isinstance(claimed, list) and len(claimed) == len(counted):
+        pairs = {f"{key}[{place}]": pair for place, pair in enumerate(zip(claimed, counted, strict=True))}
+    elif isinstance(counted, dict) and isinstance(claimed, dict) and claimed.keys() == counted.keys():
+        pairs = {f"{key}.{name}": (claimed[name], counted[name]) for name in counted}
+    else:
+        yield f"result.json says {key} is {claimed}, the ledgers say {counted}"
+        return
+    for part, (ours, theirs) in pairs.items():
+        if ours != theirs:
+            yield from _claim(part, ours, theirs)

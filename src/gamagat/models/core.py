@@ -14,12 +14,12 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from gamagat.errors import CheckpointError, ConfigError, GamagatError, ModelError
+from gamagat.errors import CheckpointError, ConfigError, GamagatError, ModelError, unknown
 from gamagat.models.loading.card import read_card
 from gamagat.models.loading.checkpoint import read_state
 from gamagat.models.loading.nearest import nearest
 from gamagat.models.loading.outside import LIBRARIES, from_callable, from_library, is_callable
-from gamagat.models.loading.paths import located
+from gamagat.models.loading.paths import is_folder, located
 from gamagat.models.loading.programs import is_program, load_program
 from gamagat.models.loading.weights import load_weights, sizes_told
 from gamagat.models.loading.zoo import is_zoo
@@ -29,6 +29,10 @@ from gamagat.registry import Options, Registry, format_spec, parse_spec
 __all__ = ["MODELS", "Normalize", "Normalized", "build_model", "check_weights", "load_model"]
 
 MODELS: Registry[nn.Module] = Registry("model", "gamagat.models")
+OTHERS = (
+    "or write package.module:callable, zoo:NAME, torchvision:NAME, timm:NAME, the folder of a training or "
+    "the file of a whole network"
+)
 MOST = {"classes": 100_000, "channels": 1_000}  # more is a slip of the pen, and would fill the memory
 BUNDLED = Path(__file__).with_name("bundled")  # weights that come with the package, as <name>.safetensors
 
@@ -86,6 +90,7 @@ def build_model(spec: str, classes: int | None = None, channels: int | None = No
     """A fresh network without trained weights."""
     if is_zoo(spec):
         raise ModelError(f"{spec} is a trained network; to train one anew, give the name of its architecture")
+    check_name(spec)
     name, _, rest = spec.partition(":")
     if is_program(spec):
         raise ModelError(f"{spec} is a finished program; only a network made from a name can be trained")
@@ -127,8 +132,30 @@ def _made(name: str, settings: Options) -> nn.Module:
         raise ModelError(f"model {format_spec(name, settings)!r} cannot be made: {_first(error)}") from error
 
 
+def check_name(spec: str) -> None:
+    """Refuse what names no network, before anything else is looked for."""
+    name, _, rest = spec.partition(":")
+    if name in MODELS or name in LIBRARIES or is_program(spec) or read_card(spec) is not None:
+        return
+    if name.endswith(".py"):
+        raise ConfigError(f"cannot read {spec!r}; a callable in {name} is written {Path(name).stem}:callable")
+    if is_callable(spec):
+        return
+    if is_callable(f"{name}:{rest.partition(':')[0]}"):
+        raise ConfigError(
+            f"cannot read {spec!r}: a callable takes no options; write {name}:callable with them inside"
+        )
+    if is_folder(spec):
+        raise ConfigError(
+            f"the folder {spec} holds no trained network: there is no card.json in it; give the folder of a "
+            "training that is finished, or the name of a network and --weights FILE"
+        )
+    raise ConfigError(f"{unknown('model', name, MODELS.names())}; {OTHERS}")
+
+
 def check_weights(spec: str, weights: Path | None = None) -> None:
     """Refuse a network without its file of weights, before anything else is looked for."""
+    check_name(spec)
     if weights is not None:
         if not located(weights).exists():
             raise CheckpointError(f"weights file {weights} does not exist")

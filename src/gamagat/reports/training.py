@@ -46,19 +46,28 @@ def training_listener(quiet: bool = False, selection: str = "selection") -> Iter
 
 
 def _logged(selection: str) -> Listener:
-    """Epochs in plain lines; of a long epoch also how far it is."""
+    """Epochs in plain lines; of a long epoch also how far it is. A short training has nothing to log."""
     epochs, within = Pulse(), Pulse(2 * EVERY)  # an epoch that ends soon says more than its batches
+    first: list[str] = []  # said before the first line
+    spoken = False
+
+    def speak(words: str) -> None:
+        nonlocal spoken
+        spoken = True
+        for line in (*first, words):
+            log(line)
+        first.clear()
 
     def batch(epoch: int, epochs: int, done: int, total: int) -> None:
         if within.beats():
-            log(f"epoch {epoch + 1}/{epochs}: {done} of {total} batches")
+            speak(f"epoch {epoch + 1}/{epochs}: {done} of {total} batches")
 
     def line(row: dict[str, Any], settings: Settings) -> None:
-        if epochs.beats():
+        if epochs.beats() or (spoken and row["epoch"] + 1 == settings.epochs):
             within.rest()
-            log(epoch_line(row, settings, selection))
+            speak(epoch_line(row, settings, selection))
 
-    return Listener(line, batch, note)
+    return Listener(line, batch, note, first.append)
 
 
 @contextmanager
@@ -85,7 +94,10 @@ def _bars(selection: str) -> Iterator[Listener]:
         def line(row: dict[str, Any], settings: Settings) -> None:
             bars.console.print(escape(epoch_line(row, settings, selection)), highlight=False)
 
-        yield Listener(line, batch, note)
+        def begins(words: str) -> None:
+            bars.console.print(escape(words), highlight=False)
+
+        yield Listener(line, batch, note, begins)
 
 
 def final_table(figures: Mapping[str, Evaluation], title: str, heading: str = "epoch") -> Table:

@@ -72,6 +72,7 @@ class Listener(NamedTuple):
     epoch: Callable[[dict[str, Any], Settings], None] = lambda row, settings: None
     batch: Callable[[int, int, int, int], None] = lambda epoch, epochs, done, total: None
     say: Callable[[str], None] = lambda words: None
+    begins: Callable[[str], None] = lambda words: None  # what is trained, with every setting
 
 
 @dataclass(slots=True)

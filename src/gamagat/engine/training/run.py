@@ -79,6 +79,10 @@ def train(request: TrainingRequest, listener: Listener = Listener()) -> Trained:
                 "goes without"
             )
         board = tensorboard(folder) if request.tensorboard and group.first else None
+        ball = f"{threat.norm.name} {threat.eps:.6g}"
+        listener.begins(
+            f"{request.model} on {len(train_data):,} images of {request.data}, {ball}: {plan.spec}"
+        )
         course = Course(request, plan, trainer, train_data, probe, folder, group, listener, story, board)
         try:
             course.run()

@@ -23,3 +23,11 @@ def is_there(path: str) -> bool:
         return Path(path).expanduser().is_file()
     except (OSError, RuntimeError):
         return False
+
+
+def is_folder(path: str) -> bool:
+    """Whether there is a folder of this name."""
+    try:
+        return bool(path) and Path(path).expanduser().is_dir()
+    except (OSError, RuntimeError):
+        return False
