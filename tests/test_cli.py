@@ -79,7 +79,7 @@ def test_list_shows_a_line_for_everything(command, kind):
         (["evaluate", "resnet18", "--data", "digits"], "weights"),
         (["list", "atacks"], "did you mean 'attacks'?"),
         ([*QUICK, "--eps", "1e400"], "eps must be a number"),
-        ([*QUICK, "--attack", "pgd:steps=1e400"], "must be a number"),
+        ([*QUICK, "--attack", "pgd:steps=1e400"], "must be a whole number"),
         ([*QUICK, "--attack", "pgd:as_published=1,as-published=0"], "given twice"),
         ([*QUICK, "--device", "meta"], "is not to be had here"),
         ([*QUICK, "--batch-size", "99999999999999999999"], "batch size must be at least 1"),

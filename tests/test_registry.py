@@ -50,7 +50,7 @@ def test_the_first_line_of_the_docstring_is_the_summary(shelf):
     [
         ("bax", {}, "unknown thing 'bax'; did you mean 'box'?"),
         ("box", {"sise": 1}, "unknown option of thing 'box' 'sise'; did you mean 'size'?"),
-        ("box", {"size": "many"}, "box:size must be a number"),
+        ("box", {"size": "many"}, "box:size must be a whole number such as 10, got 'many'"),
         ("box", {"size": "1.5"}, "box:size must be a whole number"),
         ("box", {"open_": "perhaps"}, "box:open_ must be true or false"),
         ("needy", {}, "needs what"),

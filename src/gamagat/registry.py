@@ -12,6 +12,7 @@ import pkgutil
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
 from importlib.metadata import entry_points
@@ -171,8 +172,9 @@ def read_value(text: str, hint: Any, what: str) -> Any:
             raise ConfigError(f"{what} must be true or false, got {text!r}")
         return words[text.lower()]
     if hint is int:
-        number = read_number(text, what)
-        if number != int(number):
-            raise ConfigError(f"{what} must be a whole number, got {text!r}")
-        return int(number)
+        with suppress(ConfigError):
+            number = read_number(text, what)
+            if number == int(number):
+                return int(number)
+        raise ConfigError(f"{what} must be a whole number such as 10, got {text!r}")
     return read_number(text, what) if hint is float else text

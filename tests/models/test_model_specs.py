@@ -73,7 +73,7 @@ def test_classes_and_channels_of_the_data_fill_what_the_spec_leaves_open() -> No
         ("", "unknown model ''"),
         ("resnet18:depth=3", "unknown option of model 'resnet18' 'depth'"),
         ("resnet18:depth", "write name:key=value"),
-        ("resnet18:classes=ten", "resnet18:classes must be a number"),
+        ("resnet18:classes=ten", "resnet18:classes must be a whole number"),
         ("resnet18:classes=0", "classes of model 'resnet18' must be at least 1, got 0"),
         ("wrn:depth=30", "must be 6n + 4"),
         ("wrn:depth=4", "must be 6n + 4"),
