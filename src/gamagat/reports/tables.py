@@ -23,15 +23,23 @@ def evaluation_table(result: Evaluation) -> Table:
     table.add_row("clean", *_accuracy(result.clean), "", "", "")
     for attack in result.attacks:
         costs = (f"{attack.forwards:.1f}", f"{attack.backwards:.1f}", f"{attack.seconds:.1f}")
-        table.add_row(escape(attack.name), *_accuracy(attack.standing), *costs)
+        table.add_row(
+            escape(attack.name) + _so_far(attack.standing, result.n), *_accuracy(attack.standing), *costs
+        )
         for member in attack.members:
             table.add_row(*_member_row(member), style="dim")
     if result.unfinished:
         table.caption = escape(f"unfinished: {unfinished_words(result)}")
         table.caption_justify = "left"
     table.add_section()
-    table.add_row("worst case", *_accuracy(result.standing), "", "", f"{result.seconds:.1f}", style="bold")
+    worst = f"worst case{_so_far(result.standing, result.n)}"
+    table.add_row(worst, *_accuracy(result.standing), "", "", f"{result.seconds:.1f}", style="bold")
     return table
+
+
+def _so_far(share: Share, count: int) -> str:
+    """Of how many images a figure is, where that is not all of them."""
+    return f" ({share.of:,} of {count:,} images)" if 0 < share.of < count else ""
 
 
 def _member_row(member: Member) -> tuple[str, ...]:
