@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from small_run import RowByRow, as_rank, killed, rows, small_run, spawn
+from small_run import SPECS, RowByRow, as_rank, killed, rows, small_run, spawn
 from torch import Tensor
 
 from gamagat.engine.evaluate import INTERRUPTED
@@ -91,8 +91,10 @@ def test_a_finished_run_is_not_made_again(reference):
         ({"eps": 0.05}, "eps was 0.04 and is 0.05"),
         ({"seed": 3}, "seed was 0 and is 3"),
         ({"count": 50}, "n was 60 and is 50"),
-        ({"specs": ("fgsm",)}, "it also has the attack gama-pgd:steps=12"),
+        ({"specs": ("fgsm",)}, "attacks had gama-pgd:steps=12"),
         ({"specs": ("fgsm", "pgd:steps=3")}, "and is pgd:steps=3"),
+        ({"specs": (*SPECS, "pgd:steps=3")}, "attacks has pgd:steps=3"),
+        ({"specs": SPECS[::-1]}, "attacks came in another order"),
     ],
 )
 def test_other_settings_are_refused_and_named(reference, change, words):

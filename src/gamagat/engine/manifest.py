@@ -96,9 +96,9 @@ def _changed(key: str, before: Any, now: Any) -> str:
     )
     if gone and new:
         return f"{key} was {gone} and is {new}"
-    return (
-        f"it has not the attack {new}" if new else f"it also has the attack {gone}" if gone else "their order"
-    )
+    if gone or new:
+        return f"{key} had {gone} as well" if gone else f"{key} has {new} as well now"
+    return f"{key} came in another order"
 
 
 def write_json(path: Path, content: Any) -> None:
