@@ -18,8 +18,9 @@ from gamagat.experiments.results import figure_result, read_figure, read_results
 from gamagat.models.core import BUNDLED
 from gamagat.registry import parse_spec
 from gamagat.reports import reproduction
+from gamagat.reports.measured import page
 from gamagat.reports.plots.core import PLOTS
-from gamagat.reports.reproduction import draw, page, paint
+from gamagat.reports.reproduction import draw, paint
 
 FAMILIES = {"cifar10": "cifar10", "mnist": "mnist", "imagenet100": "imagenet", "folder:imagenet": None}
 every_figure = pytest.mark.parametrize("name", FIGURES.names())

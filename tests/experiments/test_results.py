@@ -15,7 +15,8 @@ from gamagat.errors import RunError
 from gamagat.experiments import results
 from gamagat.experiments.cells import MEASURED, Cell
 from gamagat.experiments.results import merged, read_result, read_results, result_of, save_result
-from gamagat.reports.reproduction import page, spoken
+from gamagat.reports.measured import page
+from gamagat.reports.reproduction import spoken
 
 MADE = {"date": "2026-01-02T03:04:05+00:00", "device": "a GPU", "torch": "9.9", "gamagat": "0.0"}
 ABOUT = {"network": "gat-1", "recipe": "gat:epochs=50", "changed": {}, "model": "m", "made": MADE, "seed": 4}

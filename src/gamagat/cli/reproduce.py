@@ -29,11 +29,11 @@ from gamagat.experiments.results import figure_result, read_results, result_of, 
 from gamagat.experiments.runner import run, train_networks
 from gamagat.experiments.words import command_for, listed, read_network, read_settings
 from gamagat.experiments.workshop import Workshop
+from gamagat.reports.measured import page
 from gamagat.reports.reproduction import (
     draw,
     forecast_table,
     lines_table,
-    page,
     paint,
     reasons,
     side_by_side,

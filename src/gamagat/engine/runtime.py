@@ -1,7 +1,6 @@
 """Where things run: the device, the batch that fits it, and a network borrowed and given back as it was."""
 
 import ctypes
-import gc
 import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
@@ -141,13 +140,6 @@ def _glibc() -> Any:
 def _set(library: Any, thresholds: tuple[int, int]) -> None:
     for name, value in zip((TRIM_THRESHOLD, MMAP_THRESHOLD), thresholds, strict=True):
         library.mallopt(name, value)
-
-
-def freed(device: torch.device) -> None:
-    """Give back all the memory that nobody needs, after there was too little."""
-    gc.collect()
-    if device.type == "cuda":
-        torch.cuda.empty_cache()
 
 
 @contextmanager

@@ -13,8 +13,9 @@ from torch import Tensor
 
 from gamagat.attacks.combine import passes, thorough
 from gamagat.attacks.core import Attack
-from gamagat.attacks.network import Network, is_memory
+from gamagat.attacks.network import Network
 from gamagat.data.core import Dataset, load_data
+from gamagat.engine.again import until_it_works
 from gamagat.engine.arena import SLACK
 from gamagat.engine.checks import check_batch_size, check_door
 from gamagat.engine.judge import judge, predict
@@ -27,13 +28,12 @@ from gamagat.engine.runtime import (
     choose_device,
     default_batch_size,
     fitted,
-    freed,
     held_memory,
     products_in,
 )
 from gamagat.engine.share import Share
 from gamagat.engine.watch import Onlooker, Watch
-from gamagat.errors import ConfigError, ModelError
+from gamagat.errors import ConfigError
 from gamagat.models.core import check_weights, load_model
 from gamagat.pieces.noise import Noise
 from gamagat.pieces.threat import LINF, ThreatModel, norm_named
@@ -214,32 +214,15 @@ class Arena:
             yield part, images, x, y
 
     def _images(self, attack: Attack, watch: Watch, x: Images, y: Labels, noise: Noise) -> Images:
-        """Where memory does not suffice, at half the width; where a stand-in fails, on the source itself."""
-        if self.quick is not None and self.threat.norm is LINF:
-            x = x.contiguous(memory_format=torch.channels_last)  # as the stand-in wants them
-        while True:
+        """What the attack makes of these images."""
+
+        def attempt() -> Images:
             watch.begin(len(x))
-            try:
-                return thorough(attack)(self.attacked(watch), x, y, self.threat, noise).images.float()
-            except (ModelError, RuntimeError) as error:
-                narrow = is_memory(error)
-                if self.width == 1 if narrow else self.quick is None:
-                    raise
-                words = " ".join(str(error).split()) or type(error).__name__
-            if narrow:
-                self._narrow()
-            else:
-                self._do_without(words)
+            quick = self.quick is not None and self.threat.norm is LINF
+            start = x.contiguous(memory_format=torch.channels_last) if quick else x  # as stand-ins want them
+            return thorough(attack)(self.attacked(watch), start, y, self.threat, noise).images.float()
 
-    def _narrow(self) -> None:
-        before, self.width = self.width, self.width // 2
-        freed(self.device)
-        self.onlooker.say(f"out of memory with {before} images at a time; going on with {self.width}")
-
-    def _do_without(self, words: str) -> None:
-        assert self.quick is not None
-        self.onlooker.say(f"{self.quick.words}: {words[:200]}; attacks use the network as it is from here on")
-        self.quick = None
+        return until_it_works(self, attempt)
 
 
 def _stand_in(arena: Arena, plan: Sequence[PlannedAttack], precision: str) -> Quick | None:

@@ -13,16 +13,14 @@ from torch import Tensor
 
 from gamagat.attacks.combine import passes
 from gamagat.attacks.core import Attack
-from gamagat.attacks.network import is_memory
+from gamagat.engine.again import until_it_works
 from gamagat.engine.arena import Arena, Chunk, attacked
 from gamagat.engine.ledger import CLEAN, Ledger
 from gamagat.engine.manifest import Manifest
 from gamagat.engine.ranks import Ranks
 from gamagat.engine.run import NOT_RUN, Run
-from gamagat.engine.runtime import freed
 from gamagat.engine.scribe import Scribe
 from gamagat.engine.watch import Watch
-from gamagat.errors import ModelError
 
 
 class Book(NamedTuple):
@@ -93,43 +91,10 @@ class Work:
         return part[torch.from_numpy(alive)]
 
     def _chunk(self, watch: Watch, part: Tensor, attack: Attack | None) -> Chunk:
-        """The verdicts on these images.
+        """The verdicts on these images."""
 
-        Where memory does not suffice, again at half the width; where a stand-in fails, on the network itself.
-        """
-        while True:
+        def attempt() -> Chunk:
             watch.begin(len(part))
-            try:
-                return attacked(self.arena, part, attack, watch)
-            except Exception as error:
-                narrow = is_memory(error)
-                if not narrow and not self._may_be_the_stand_ins(error):
-                    raise
-                words = " ".join(str(error).split()) or type(error).__name__
-            # Not while the error is at hand, which holds on to all that the attack had in memory.
-            if narrow:
-                self._narrow()
-            else:
-                self._do_without(words)
+            return attacked(self.arena, part, attack, watch)
 
-    def _may_be_the_stand_ins(self, error: Exception) -> bool:
-        """What fails in a network is a ModelError on its way forward, and torch's own on its way back."""
-        return self.arena.quick is not None and isinstance(error, ModelError | RuntimeError)
-
-    def _do_without(self, words: str) -> None:
-        """No stand-in any more: what fails may be its arithmetic alone; if not, it will fail again."""
-        assert self.arena.quick is not None
-        self.arena.onlooker.say(
-            f"{self.arena.quick.words}: {words[:200]}; attacks use the network as it is from here on"
-        )
-        self.arena.quick = None
-
-    def _narrow(self) -> None:
-        width = self.arena.width
-        if width == 1:
-            raise ModelError(
-                "memory does not suffice for a single image; use another device or a smaller network"
-            )
-        self.arena.width = width // 2
-        freed(self.arena.device)
-        self.arena.onlooker.say(f"out of memory with {width} images at a time; going on with {width // 2}")
+        return until_it_works(self.arena, attempt)
