@@ -5,8 +5,8 @@ from gamagat.experiments.defences import AUTOATTACK, COMMON, CW, defences, white
 
 EPOCHS = "How the paper trains it on MNIST is not said; ours has GAT's epochs and rates"
 FBF = (
-    "Ours has the ten epochs and the rates of FBF's authors, who train a smaller network so; ours is called "
-    "collapsed in three of the first four, and its accuracy still rises in the last."
+    f"{EPOCHS}. With the ten epochs and the rates of FBF's authors, who train a smaller network so, it began "
+    "collapsed and kept 63.21 under GAMA-PGD-100 and 42.63 under AutoAttack."
 )
 PGD_AT = (
     "Ours trains for 30 epochs of 1,000 steps, where its first authors take 100; in a training of 46 the "
