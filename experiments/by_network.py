@@ -2,9 +2,10 @@
 
     python experiments/by_network.py pgd-at tr-gat --data-dir DATA --tables table2,tableS9 --max-seconds 3000
 
-names recipes of ResNet-18 on CIFAR-10, or with `--data mnist` of M-LeNet. Each step is one command, `gamagat
-reproduce`, which skips what is known already, so the same line goes on after any interruption. `--list` says
-which commands these are; what comes after a `--` goes to all of them.
+names recipes of ResNet-18 on CIFAR-10, or with `--data mnist` of M-LeNet; without a name all that the tables
+have. A network is trained, loaded and compiled once, in a process of its own. What is known already is
+skipped, so the same line goes on after any interruption; `--missing` leaves out what the results hold, too,
+for those who have them and not the networks. `--list` says what is to be measured, as commands.
 """
 
 from __future__ import annotations
@@ -14,27 +15,52 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from time import monotonic
 
-from gamagat.experiments.core import EXPERIMENTS, Slot
+from gamagat.engine.evaluate import INTERRUPTED
+from gamagat.errors import ConfigError, GamagatError
+from gamagat.experiments.cache import Cache
+from gamagat.experiments.cells import Cell
+from gamagat.experiments.clock import Clock
+from gamagat.experiments.core import EXPERIMENTS, Network, Table
 from gamagat.experiments.defences import MODELS, RECIPES, recipe_of
+from gamagat.experiments.lacking import lacking
+from gamagat.experiments.results import save_result
+from gamagat.experiments.runner import Outcome, run
+from gamagat.experiments.words import command_for
+from gamagat.experiments.workshop import Workshop
+from gamagat.reports.terminal import log, onlooker
+from gamagat.reports.training import training_listener
 
 PATIENCE = 60  # seconds to write down what is known, once the time is over
+UNFINISHED = 3
 
 
-def commands(recipe: str, data: str, tables: Sequence[str]) -> Iterator[list[str]]:
-    """The commands that fill every place of these tables which is measured on a network."""
-    for name in tables:
-        slots = [slot for slot in EXPERIMENTS.make(name).slots if _is(slot, recipe, data)]
-        rows = list(dict.fromkeys(slot.row for slot in slots))
-        for columns, alike in _alike({row: _columns(slots, row) for row in rows}).items():
-            yield ["reproduce", name, "--rows", ",".join(alike), "--columns", ",".join(columns)]
+def recipes_of(data: str, tables: Sequence[str]) -> list[str]:
+    """All recipes that these tables ask for, in the order of their rows."""
+    slots = [slot for name in tables for slot in EXPERIMENTS.make(name).slots]
+    found = [str(slot.network.recipe) for slot in slots if _usual(slot.network, data)]
+    return list(dict.fromkeys(found))
 
 
-def _is(slot: Slot, recipe: str, data: str) -> bool:
-    network = slot.network
-    wanted = (data, MODELS[data], _as_in_tables(recipe, data), 0, None)
-    return (network.data, network.model, network.recipe, network.seed, network.eps) == wanted
+def parts(recipe: str, data: str, tables: Sequence[str]) -> Iterator[Table]:
+    """What is measured on a network, table by table; distances apart, which take a thousand times as long."""
+    wanted = _as_in_tables(recipe, data)
+    for table in map(EXPERIMENTS.make, tables):
+        slots = [s for s in table.slots if _usual(s.network, data) and s.network.recipe == wanted]
+        for far in (False, True):
+            some = tuple(slot for slot in slots if (slot.measure.what == "distance") is far)
+            if some:
+                yield replace(table, slots=some, derived=())
+
+
+def _usual(network: Network, data: str) -> bool:
+    """Whether it is the network of a defence's row."""
+    model, seed, eps = network.model, network.seed, network.eps
+    return network.recipe is not None and (network.data, model, seed, eps) == (data, MODELS[data], 0, None)
 
 
 def _as_in_tables(recipe: str, data: str) -> str:
@@ -43,31 +69,97 @@ def _as_in_tables(recipe: str, data: str) -> str:
     return {spec.partition(":")[0]: spec for spec in specs}.get(recipe, recipe)
 
 
-def _columns(slots: Sequence[Slot], row: str) -> tuple[str, ...]:
-    return tuple(slot.column for slot in slots if slot.row == row)
+def is_far(part: Table) -> bool:
+    return part.slots[0].measure.what == "distance"
 
 
-def _alike(columns: dict[str, tuple[str, ...]]) -> dict[tuple[str, ...], list[str]]:
-    """Rows with the same columns together: one command each."""
-    found: dict[tuple[str, ...], list[str]] = {}
-    for row, across in columns.items():
-        found.setdefault(across, []).append(row)
-    return found
+def shop_for(part: Table, options: argparse.Namespace, shop: Workshop) -> Workshop:
+    """The workshop with the number of images of a part, and its command; it has the network in its hands."""
+    n = options.distances if is_far(part) and options.n is None else options.n
+    cache = replace(shop.cache, n=n)
+    return replace(shop, cache=cache, command=command_for(part.name, cache, [], {}))
 
 
-def run(words: Sequence[str], seconds: float) -> int:
-    """One command, which stops in order when the time is over; the exit code."""
+def left_of(part: Table, options: argparse.Namespace, shop: Workshop) -> Table | None:
+    """What is to be measured of a part, if anything is."""
+    if options.missing:
+        found = lacking(part, shop_for(part, options, shop), options.results)
+        assert isinstance(found, Table)
+        part = found
+    return part if part.slots else None
+
+
+def commands(part: Table, n: int | None) -> Iterator[str]:
+    """The same as commands of `gamagat reproduce`: rows with the same columns together."""
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for row in part.rows:
+        alike.setdefault(tuple(slot.column for slot in part.slots if slot.row == row), []).append(row)
+    for columns, rows in alike.items():
+        words = ["gamagat", "reproduce", part.name, "--rows", ",".join(rows), "--columns", ",".join(columns)]
+        yield shlex.join(words + ([] if n is None else ["--n", str(n)]))
+
+
+def work(recipe: str, options: argparse.Namespace, shop: Workshop) -> int:
+    """All that is to be measured on one network; the exit code."""
+    empty = 0
+    for part in parts(recipe, options.data, options.tables):
+        own = shop_for(part, options, shop)
+        todo = left_of(part, options, shop)
+        for line in [] if todo is None else commands(todo, own.cache.n):
+            print(line, flush=True)
+        if todo is None or options.list:
+            continue
+        outcome = _measured(todo, own, options.results)
+        shop.last, empty = own.last, empty + len(outcome.missing)
+        if outcome.stopped is not None:
+            print(f"stopped: {outcome.stopped}; the same line goes on", file=sys.stderr)
+            return 130 if outcome.stopped == INTERRUPTED else UNFINISHED
+    return UNFINISHED if empty else 0
+
+
+def _measured(part: Table, shop: Workshop, results: Path) -> Outcome:
+    """Fill a part, each figure written down and told as soon as it is known."""
+    whole, cells = EXPERIMENTS.make(part.name), list[Cell]()
+
+    def told(cell: Cell) -> None:
+        cells.append(cell)
+        save_result(results, whole, cells)
+        print(f"{part.name} {cell.row}, {cell.column}: {_figure(cell)}", flush=True)
+
+    return run(part, shop, told)
+
+
+def _figure(cell: Cell) -> str:
+    """A figure and its time, or why there is none."""
+    return f"{cell.ours:.2f} in {cell.seconds:.0f} s" if cell.ours is not None else f"not run, {cell.reason}"
+
+
+def in_turn(recipes: Sequence[str], words: Sequence[str], seconds: float) -> int:
+    """A process for each network, until the time is over; the worst exit code."""
+    began, worst = monotonic(), 0
+    for recipe in recipes:
+        left = seconds - (monotonic() - began)
+        if left <= 0:
+            print("the time is over; the same line goes on", file=sys.stderr)
+            return UNFINISHED
+        code = ended([sys.executable, __file__, recipe, *words], left)
+        worst = worst or code
+        print(f"{recipe}: exit code {code}, {monotonic() - began:.0f} s in all", flush=True)
+    return worst
+
+
+def ended(words: Sequence[str], seconds: float) -> int:
+    """The exit code of a command, which stops in order when the time is over; one that does not is killed."""
     within = ["--max-seconds", f"{seconds:.1f}"] if seconds < float("inf") else []
-    process = subprocess.Popen([sys.executable, "-m", "gamagat", *words, *within])
+    process = subprocess.Popen([*words, *within])
     try:
-        return _ended(process, seconds + PATIENCE if within else None)
+        return _waited(process, seconds + PATIENCE if within else None)
     except KeyboardInterrupt:  # which the command has had as well
-        _ended(process, PATIENCE)
+        _waited(process, PATIENCE)
         raise
 
 
-def _ended(process: subprocess.Popen[bytes], seconds: float | None) -> int:
-    """The exit code; a command that takes longer is killed, not left behind."""
+def _waited(process: subprocess.Popen[bytes], seconds: float | None) -> int:
     try:
         return process.wait(seconds)
     except subprocess.TimeoutExpired:
@@ -76,50 +168,64 @@ def _ended(process: subprocess.Popen[bytes], seconds: float | None) -> int:
 
 
 def main() -> None:
-    options, more = _options()
-    began, worst = monotonic(), 0
+    options = _options()
     try:
-        for words in _chosen(options):
-            line = [*words, "--data-dir", options.data_dir, *more]
-            print(shlex.join(["gamagat", *line]), flush=True)
-            left = options.max_seconds - (monotonic() - began)
-            if left <= 0:
-                sys.exit("the time is over; the same line goes on")
-            if not options.list:
-                code = run(line, left)
-                worst = worst or code
-                print(f"exit code {code}, {monotonic() - began:.0f} s in all", flush=True)
+        sys.exit(_main(options))
+    except GamagatError as error:
+        print(error, file=sys.stderr)
+        sys.exit(2)
     except KeyboardInterrupt:
         sys.exit("interrupted; the same line goes on")
-    sys.exit(worst)
 
 
-def _chosen(options: argparse.Namespace) -> list[list[str]]:
-    found: list[list[str]] = []
+def _main(options: argparse.Namespace) -> int:
     for recipe in options.recipes:
-        theirs = list(commands(recipe, options.data, options.tables.split(",")))
-        if not theirs:
-            print(
-                f"no place of {options.tables} is measured on {recipe!r} for {options.data}; recipes are "
-                "those of gamagat list recipes, and gat:ablation=A1, A2, A3, A5",
-                file=sys.stderr,
+        if not any(parts(recipe, options.data, options.tables)):
+            known = ", ".join(recipes_of(options.data, options.tables)) or "none"
+            raise ConfigError(
+                f"no place of {','.join(options.tables)} is measured on {recipe!r} for {options.data}; "
+                f"recipes are {known}"
             )
-            sys.exit(2)
-        found += theirs
-    return found
+    recipes = options.recipes or recipes_of(options.data, options.tables)
+    shop = Workshop(
+        Cache(options.cache, options.data_dir), options.device, clock=Clock(options.max_seconds), say=log
+    )
+    shop.listening, shop.looking = partial(training_listener, quiet=False), partial(onlooker, quiet=False)
+    if options.list or len(recipes) == 1:
+        return max(work(recipe, options, shop) for recipe in recipes)
+    todo = [
+        r for r in recipes if any(left_of(p, options, shop) for p in parts(r, options.data, options.tables))
+    ]
+    seconds = float("inf") if options.max_seconds is None else options.max_seconds
+    return in_turn(todo, _same_words(options), seconds)
 
 
-def _options() -> tuple[argparse.Namespace, list[str]]:
-    words = sys.argv[1:]
-    split = words.index("--") if "--" in words else len(words)
+def _same_words(options: argparse.Namespace) -> list[str]:
+    """What is asked of every network, in words."""
+    words = ["--data", options.data, "--tables", ",".join(options.tables), "--cache", str(options.cache)]
+    words += ["--results", str(options.results), "--distances", str(options.distances)]
+    words += ["--device", options.device, *(["--missing"] if options.missing else [])]
+    words += [] if options.data_dir is None else ["--data-dir", str(options.data_dir)]
+    return words + ([] if options.n is None else ["--n", str(options.n)])
+
+
+def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("recipes", nargs="+", help="gat, trades, ...: gamagat list recipes")
+    parser.add_argument("recipes", nargs="*", help="gat, trades, ...: gamagat list recipes")
     parser.add_argument("--data", default="cifar10", choices=list(MODELS))
-    parser.add_argument("--data-dir", default="data")
+    parser.add_argument("--data-dir", type=Path)
     parser.add_argument("--tables", default=",".join(EXPERIMENTS.names()), help="in this order")
-    parser.add_argument("--max-seconds", type=float, default=float("inf"))
-    parser.add_argument("--list", action="store_true", help="only print the commands")
-    return parser.parse_args(words[:split]), words[split + 1 :]
+    parser.add_argument("--cache", type=Path, default=Path("runs/reproduce"), help="of trained networks")
+    parser.add_argument("--results", type=Path, default=Path("results"), help="brought up to date")
+    parser.add_argument("--missing", action="store_true", help="only what the results do not hold yet")
+    parser.add_argument("--n", type=int, help="only the first so many test images")
+    parser.add_argument("--distances", type=int, default=1000, help="images of mean distances")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--max-seconds", type=float)
+    parser.add_argument("--list", action="store_true", help="only say what is to be measured")
+    options = parser.parse_args()
+    options.tables = options.tables.split(",")
+    return options
 
 
 if __name__ == "__main__":

@@ -183,6 +183,7 @@ def test_files_hold_numbers_and_pictures(sketched, tmp_path):
     assert "11 of 11 lines are drawn" in words
     assert "| restarts | PGD | 1 to 3 | 93.00 to 92.00 |" in words
     assert "A reason." in words
+    assert "Distances" not in words  # lines of no images are not of distances
 
 
 def test_lines_along_an_attack_share_a_scale_that_leaves_out_the_start(sketched, tmp_path, monkeypatch):

@@ -146,7 +146,11 @@ def test_a_distance_is_the_mean_over_the_evaluations_nearest_images(filled):
 def test_an_image_that_is_wrong_untouched_is_no_distance_away_and_one_that_never_falls_does_not_count():
     slot = next(slot for slot in toy_table().slots if slot.column == "CW mean L2")
     cell = of_distances(toy_table(), slot, Distances(np.array([0.0, 0.0, 0.5, 1.5, np.inf]), 0.5), 1.0, {})
-    assert (cell.ours, cell.n, cell.about) == (0.5, 4, {"right_untouched": 3, "mean_of_right": 1.0})
+    assert (cell.ours, cell.n, cell.about) == (
+        0.5,
+        4,
+        {"right_untouched": 3, "mean_of_right": 1.0, "images": 5},
+    )
     lost = of_distances(toy_table(), slot, Distances(np.array([0.0, np.inf]), 0.5), 1.0, {})
     assert not lost.measured
 

@@ -6,7 +6,7 @@ import os
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.text import Text
@@ -25,8 +25,9 @@ from gamagat.experiments.drawing import run_figure
 from gamagat.experiments.drawn import Drawn
 from gamagat.experiments.figures import FIGURES, Figure, find_any
 from gamagat.experiments.forecast import forecast, forecast_figure
+from gamagat.experiments.lacking import lacking
 from gamagat.experiments.results import figure_result, read_results, result_of, save_figure, save_result
-from gamagat.experiments.runner import run, train_networks
+from gamagat.experiments.runner import check, run, train_networks
 from gamagat.experiments.words import command_for, listed, read_network, read_settings
 from gamagat.experiments.workshop import Workshop
 from gamagat.reports.measured import page
@@ -73,6 +74,9 @@ def reproduce(
     results: Annotated[
         Path | None, typer.Option(help="A folder; NAME.json in it (and .png, .svg) is brought up to date.")
     ] = None,
+    missing: Annotated[
+        bool, typer.Option("--missing", help="Only what --results does not hold yet, whatever the cache has.")
+    ] = False,
     markdown: Annotated[
         Path | None, typer.Option(help="Write a page about all results in --results.")
     ] = None,
@@ -92,6 +96,8 @@ def reproduce(
 ) -> None:
     """Measure a table or a figure of the paper, ours beside theirs; the same command goes on."""
     _check(name, results, markdown)
+    if missing and (name is None or results is None):
+        raise ConfigError("--missing needs the name of a table or figure, and --results DIR that may hold it")
     if name is None:
         _write_page(results, markdown)
         show({"page": str(markdown)}, [Text(f"{markdown} is written")], as_json)
@@ -105,6 +111,9 @@ def reproduce(
     shop = Workshop(store, device, batch_size, Clock(max_seconds), *bars, command, settings)
     if not as_json:
         shop.say = log
+    if missing and results is not None:
+        check(part, shop)
+        part = lacking(part, shop, results)
     if plan:
         _plan(part, shop, as_json)
         return
@@ -160,6 +169,15 @@ def _work(
     part: Table | Figure, whole: Table | Figure, shop: Workshop, results: Path | None, as_json: bool
 ) -> int:
     """Measure or draw; the exit code."""
+    if not part.rows:
+        empty: dict[str, Any] = {
+            "lines" if isinstance(whole, Figure) else "cells": [],
+            "stopped": None,
+            "missing": 0,
+        }
+        words = f"nothing to do: {results} holds all that was asked of {whole.name}"
+        show({"experiment": whole.name} | empty, [Text(words)], as_json)
+        return 0
     if isinstance(part, Figure) and isinstance(whole, Figure):
         return _draw(part, whole, shop, results, as_json)
     assert isinstance(part, Table)

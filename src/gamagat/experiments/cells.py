@@ -106,6 +106,7 @@ def of_distances(table: Table, slot: Slot, nearest: Distances, seconds: float, a
     interval = (mean - half, mean + half) if np.isfinite(half) else (0.0, 2 * mean)
     published = table.published(slot.row, slot.column)
     about = about | {"right_untouched": int((nearest.sizes > 0).sum()), "mean_of_right": nearest.mean}
+    about |= {"images": len(nearest.sizes)}  # with those that have no adversarial one
     return Cell(
         slot.row,
         slot.column,

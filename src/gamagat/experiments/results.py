@@ -114,7 +114,7 @@ def _worth(part: Cell | Drawn) -> tuple[bool, bool, int]:
 
 def save_result(folder: Path, table: Table, cells: Sequence[Cell]) -> Path:
     """Write the whole table, together with what earlier runs have measured."""
-    path = _place(folder, table.name)
+    path = place_of(_made(folder), table.name)
     with _alone_in(folder):
         old = read_result(path).cells if path.is_file() else []
         write_json(path, result_of(table, merged(old, cells)).as_json())
@@ -128,7 +128,7 @@ def save_figure(
     paint: Callable[[FigureResult, Path], list[Path]] | None = None,
 ) -> FigureResult:
     """Write the whole figure, together with what earlier runs have drawn: its numbers, and its pictures."""
-    path = _place(folder, figure.name)
+    path = place_of(_made(folder), figure.name)
     with _alone_in(folder):
         old = read_figure(path) if path.is_file() else figure_result(figure, [])
         result = figure_result(figure, merged(old.lines, lines), old.files)
@@ -154,12 +154,17 @@ def _alone_in(folder: Path) -> Iterator[None]:
             os.close(place)
 
 
-def _place(folder: Path, name: str) -> Path:
+def place_of(folder: Path, name: str) -> Path:
+    """The file of a table or a figure."""
+    return folder / f"{name}.json"
+
+
+def _made(folder: Path) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise RunError(f"cannot make the folder {folder}: {error.strerror}; give another --results") from None
-    return folder / f"{name}.json"
+    return folder
 
 
 def read_result(path: Path) -> Result:

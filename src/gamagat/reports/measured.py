@@ -102,7 +102,7 @@ def _conditions(measured: Sequence[Cell] | Sequence[Drawn]) -> Iterator[str]:
         (False, "Images: {}."),
         (True, "Distances: over {} images, 0 for one wrong untouched."),
     ):
-        counts = sorted({cell.n for cell in measured if (cell.unit != "%") is far})
+        counts = sorted({cell.n for cell in measured if cell.n and (cell.unit != "%") is far})
         if counts:
             yield what.format(", ".join(f"{count:,}" for count in counts))
     given: dict[tuple[str, str], dict[str, None]] = {}

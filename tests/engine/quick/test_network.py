@@ -324,6 +324,22 @@ def test_a_stand_in_that_the_network_has_left_behind_is_made_anew():
     assert known(net) is None
 
 
+def test_what_was_compiled_serves_those_who_ask_for_less(monkeypatch):
+    asked: list[int] = []
+
+    def made(model, precision, sample, passes, say):
+        asked.append(passes)
+        return Quick(model, "a stand-in", False)
+
+    monkeypatch.setattr(network, "quickened", made)
+    net, many = usual(), network.WORTH_COMPILING
+    for passes in (10, 20, many, 10, 2 * many):
+        remembered(net, "w", "auto", SAMPLE, passes, lambda words: None)
+    assert asked == [10, many]
+    remembered(net, "others", "auto", SAMPLE, 10, lambda words: None)
+    assert asked == [10, many, 10]
+
+
 def test_a_stand_in_of_a_network_that_became_random_is_given_up():
     net = Around(lambda inner, images: inner(images))
     assert known(net) is not None

@@ -26,7 +26,7 @@ PRECISIONS = ("auto", "fp32", "tf32", "fp16")
 WORTH_COMPILING = 300_000  # images through the network and back from which on compiling has paid
 
 Say = Callable[[str], None]
-_KNOWN: WeakKeyDictionary[nn.Module, tuple[Any, Quick | None]] = WeakKeyDictionary()
+_KNOWN: WeakKeyDictionary[nn.Module, tuple[Any, bool, Quick | None]] = WeakKeyDictionary()
 
 
 class Quick(NamedTuple):
@@ -88,12 +88,14 @@ def remembered(
     """`quickened`, but once for a network as long as it lives and stays what it is."""
     if not isinstance(model, nn.Module):
         return None
-    key = (weights, precision, sample.device, tuple(sample.shape[1:]), passes >= WORTH_COMPILING)
-    known, old = _KNOWN.get(model, (None, None))
-    quick = _again(old, model, sample) if known == key and old is not None else None
-    if known != key or (quick is None and old is not None):
-        quick = quickened(model, precision, sample, passes, say)
-    _KNOWN[model] = key, quick
+    key = (weights, precision, sample.device, tuple(sample.shape[1:]))
+    compiling = passes >= WORTH_COMPILING
+    known, compiled, old = _KNOWN.get(model, (None, False, None))
+    same = known == key and compiled >= compiling  # what was compiled serves those who ask for less, too
+    quick = _again(old, model, sample) if same and old is not None else None
+    if not same or (quick is None and old is not None):
+        quick, compiled = quickened(model, precision, sample, passes, say), compiling
+    _KNOWN[model] = key, compiled, quick
     return quick
 
 
