@@ -49,6 +49,8 @@ def test_the_first_line_of_the_docstring_is_the_summary(shelf):
     ("name", "options", "message"),
     [
         ("bax", {}, "unknown thing 'bax'; did you mean 'box'?"),
+        ("box,size=2", {}, "unknown thing 'box,size=2'; settings follow a colon: box:size=2"),
+        ("crate,size=2", {}, "unknown thing 'crate,size=2'; known: box, needy"),
         ("box", {"sise": 1}, "unknown option of thing 'box' 'sise'; did you mean 'size'?"),
         ("box", {"size": "many"}, "box:size must be a whole number such as 10, got 'many'"),
         ("box", {"size": "1.5"}, "box:size must be a whole number"),

@@ -78,8 +78,16 @@ class Registry(Generic[T]):
     def __getitem__(self, name: str) -> Entry[T]:
         self._load()
         if name not in self._entries:
-            raise unknown(self.kind, name, self._entries)
+            raise self._unknown(name)
         return self._entries[name]
+
+    def _unknown(self, name: str) -> ConfigError:
+        first, _, settings = name.partition(",")
+        if first in self._entries and "=" in settings:
+            return ConfigError(
+                f"unknown {self.kind} {name!r}; settings follow a colon: {first}:{settings.strip()}"
+            )
+        return unknown(self.kind, name, self._entries)
 
     def settings(self, name: str, preset: str | None = None, **options: Any) -> Options:
         """All options of `name`: the factory's own, then the preset's, then those given."""

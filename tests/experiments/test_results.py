@@ -143,6 +143,13 @@ def test_a_word_on_the_whole_table_needs_no_difference():
     assert "Of all of it." not in page_of(**{"": "Of all of it."})  # nothing is measured
 
 
+def test_a_figure_that_was_worked_out_from_an_earlier_one_is_told():
+    far = replace(GOOD, column="CW mean L2", unit="L2", about=ABOUT | {"converted": "from halves"})
+    words = page_of(GOOD, far, replace(far, row="Normal"))
+    assert "- Normal, GAT, CW mean L2: from halves.\n" in words
+    assert "from halves" not in page_of(GOOD)
+
+
 def test_how_many_images_are_behind_a_figure_is_told():
     far = replace(GOOD, column="CW mean L2", unit="L2", ours=0.7, interval=(0.6, 0.8), n=806)
     words = page_of(GOOD, far)

@@ -39,7 +39,12 @@ AUTOATTACK = (
 )
 CW = (
     "The paper says neither how many steps C&W takes (ours takes 1,000 in each of 9 searches) nor over which "
-    "images it takes the mean; ours is over all of them, 0 for those wrong untouched."
+    "images it takes the mean; ours is over all of them, 0 for those wrong untouched, without the few that "
+    "have no adversarial image."
+)
+
+CONVERGED = (
+    "The paper trains all but GAT until they converge and says no more; ours has GAT's epochs and rates"
 )
 
 NETWORKS = "In what our networks differ from the paper's is said under table2 (CIFAR-10) and tableS5 (MNIST)."

@@ -1,7 +1,8 @@
 """Table 2: defences on CIFAR-10 under white-box attacks, ResNet-18 and WRN-34-10."""
 
+from gamagat.experiments import paper
 from gamagat.experiments.core import EXPERIMENTS, Table, grid
-from gamagat.experiments.defences import AUTOATTACK, CW, RECIPES, at, defence, defences, white_box
+from gamagat.experiments.defences import AUTOATTACK, CONVERGED, CW, RECIPES, at, defence, defences, white_box
 
 WIDE = {
     "FBF WRN-34-10": defence("FBF", model="wrn-34-10"),
@@ -19,15 +20,13 @@ R_MGM = (
     "here, with GAT's 100 epochs and R-FGSM's step of eps/2, collapses from the 17th on, and the epoch that "
     "was selected, by IFGSM-7, hides its gradients; it is to be repeated with the full step."
 )
-CONVERGED = (
-    "The paper trains all but GAT until they converge and says no more; ours has GAT's epochs and rates."
-)
 RFGSM_AT = (
-    f"{CONVERGED} The paper's figures are those of its ablation A4, whose step after the noise seems to be "
-    "the full eps; ours has the step of eps/2 of the method's authors, and is to be repeated."
+    f"{CONVERGED}. The paper's figures are those of its ablation A4, whose step after the noise seems to be "
+    "the full eps, though the paper calls eps less the noise the standard; ours has the step of eps/2 of the "
+    "method's authors, and is to be repeated."
 )
 FGSM_AT = (
-    f"{CONVERGED} We select a sound epoch where others have collapsed; the paper's network has collapsed."
+    f"{CONVERGED}. We select a sound epoch where others have collapsed; the paper's network has collapsed."
 )
 TRADES = "The paper trains it until it converges; ours has the 76 epochs of its authors, at 8/255."
 FREE = "The paper gives no settings; ours are those of a script by FBF's authors, 10 epochs of 8 replays."
@@ -37,13 +36,14 @@ FREE = "The paper gives no settings; ours are those of a script by FBF's authors
 def table2() -> Table:
     """Ten defences on CIFAR-10 under white-box attacks, ResNet-18 and WRN-34-10."""
     rows = defences(tuple(RECIPES)) | WIDE
+    rows = {name: rows[name] for name in paper.rows("table2")}
     notes = {
         "AA": AUTOATTACK,
         "CW mean L2": CW,
         "GAT": GAT,
         "PGD-AT": PGD_AT,
         "R-MGM": R_MGM,
-        "Normal": CONVERGED,
+        "Normal": f"{CONVERGED}.",
         "FGSM-AT": FGSM_AT,
         "RFGSM-AT": RFGSM_AT,
         "ATF": FREE,
