@@ -27,16 +27,16 @@ from gamagat.experiments.cells import Cell
 from gamagat.experiments.clock import Clock
 from gamagat.experiments.core import EXPERIMENTS, Network, Table
 from gamagat.experiments.defences import MODELS, RECIPES, recipe_of
-from gamagat.experiments.lacking import lacking
-from gamagat.experiments.results import save_result
-from gamagat.experiments.runner import Outcome, run
+from gamagat.experiments.lacking import lacking_of_table
+from gamagat.experiments.results import place_of, read_result, save_result
+from gamagat.experiments.runner import Outcome, check, run
 from gamagat.experiments.words import command_for
 from gamagat.experiments.workshop import Workshop
 from gamagat.reports.terminal import log, onlooker
 from gamagat.reports.training import training_listener
 
 PATIENCE = 60  # seconds to write down what is known, once the time is over
-UNFINISHED = 3
+UNFINISHED, STOPPED = 3, 130
 
 
 def recipes_of(data: str, tables: Sequence[str]) -> list[str]:
@@ -47,14 +47,12 @@ def recipes_of(data: str, tables: Sequence[str]) -> list[str]:
 
 
 def parts(recipe: str, data: str, tables: Sequence[str]) -> Iterator[Table]:
-    """What is measured on a network, table by table; distances apart, which take a thousand times as long."""
+    """What is measured on a network, table by table."""
     wanted = _as_in_tables(recipe, data)
     for table in map(EXPERIMENTS.make, tables):
         slots = [s for s in table.slots if _usual(s.network, data) and s.network.recipe == wanted]
-        for far in (False, True):
-            some = tuple(slot for slot in slots if (slot.measure.what == "distance") is far)
-            if some:
-                yield replace(table, slots=some, derived=())
+        if slots:
+            yield replace(table, slots=tuple(slots), derived=())
 
 
 def _usual(network: Network, data: str) -> bool:
@@ -69,55 +67,38 @@ def _as_in_tables(recipe: str, data: str) -> str:
     return {spec.partition(":")[0]: spec for spec in specs}.get(recipe, recipe)
 
 
-def is_far(part: Table) -> bool:
-    return part.slots[0].measure.what == "distance"
-
-
-def shop_for(part: Table, options: argparse.Namespace, shop: Workshop) -> Workshop:
-    """The workshop with the number of images of a part, and its command; it has the network in its hands."""
-    n = options.distances if is_far(part) and options.n is None else options.n
-    cache = replace(shop.cache, n=n)
-    return replace(shop, cache=cache, command=command_for(part.name, cache, [], {}))
-
-
-def left_of(part: Table, options: argparse.Namespace, shop: Workshop) -> Table | None:
-    """What is to be measured of a part, if anything is."""
+def left_for(recipe: str, options: argparse.Namespace, shop: Workshop) -> list[Table]:
+    """What is to be measured on a network."""
+    found = list(parts(recipe, options.data, options.tables))
     if options.missing:
-        found = lacking(part, shop_for(part, options, shop), options.results)
-        assert isinstance(found, Table)
-        part = found
-    return part if part.slots else None
+        found = [lacking_of_table(part, shop, options.results) for part in found]
+    return [part for part in found if part.slots]
 
 
-def commands(part: Table, n: int | None) -> Iterator[str]:
+def commands(part: Table) -> Iterator[str]:
     """The same as commands of `gamagat reproduce`: rows with the same columns together."""
     alike: dict[tuple[str, ...], list[str]] = {}
     for row in part.rows:
         alike.setdefault(tuple(slot.column for slot in part.slots if slot.row == row), []).append(row)
     for columns, rows in alike.items():
         words = ["gamagat", "reproduce", part.name, "--rows", ",".join(rows), "--columns", ",".join(columns)]
-        yield shlex.join(words + ([] if n is None else ["--n", str(n)]))
+        yield shlex.join(words)
 
 
-def work(recipe: str, options: argparse.Namespace, shop: Workshop) -> int:
+def work(todo: Sequence[Table], results: Path, shop: Workshop) -> int:
     """All that is to be measured on one network; the exit code."""
     empty = 0
-    for part in parts(recipe, options.data, options.tables):
-        own = shop_for(part, options, shop)
-        todo = left_of(part, options, shop)
-        for line in [] if todo is None else commands(todo, own.cache.n):
-            print(line, flush=True)
-        if todo is None or options.list:
-            continue
-        outcome = _measured(todo, own, options.results)
-        shop.last, empty = own.last, empty + len(outcome.missing)
+    for part in todo:
+        shop.command = command_for(part.name, shop.cache, [], {})
+        outcome = _measured(part, results, shop)
+        empty += len(outcome.missing)
         if outcome.stopped is not None:
             print(f"stopped: {outcome.stopped}; the same line goes on", file=sys.stderr)
-            return 130 if outcome.stopped == INTERRUPTED else UNFINISHED
+            return STOPPED if outcome.stopped == INTERRUPTED else UNFINISHED
     return UNFINISHED if empty else 0
 
 
-def _measured(part: Table, shop: Workshop, results: Path) -> Outcome:
+def _measured(part: Table, results: Path, shop: Workshop) -> Outcome:
     """Fill a part, each figure written down and told as soon as it is known."""
     whole, cells = EXPERIMENTS.make(part.name), list[Cell]()
 
@@ -134,26 +115,28 @@ def _figure(cell: Cell) -> str:
     return f"{cell.ours:.2f} in {cell.seconds:.0f} s" if cell.ours is not None else f"not run, {cell.reason}"
 
 
-def in_turn(recipes: Sequence[str], words: Sequence[str], seconds: float) -> int:
-    """A process for each network, until the time is over; the worst exit code."""
+def in_turn(recipes: Sequence[str], seconds: float | None) -> int:
+    """The same line for each network, each in a process of its own; the worst exit code."""
     began, worst = monotonic(), 0
     for recipe in recipes:
-        left = seconds - (monotonic() - began)
-        if left <= 0:
+        left = None if seconds is None else seconds - (monotonic() - began)
+        if left is not None and left < 1:
             print("the time is over; the same line goes on", file=sys.stderr)
-            return UNFINISHED
-        code = ended([sys.executable, __file__, recipe, *words], left)
-        worst = worst or code
+            return max(worst, UNFINISHED)
+        within = [] if left is None else ["--max-seconds", f"{left:.1f}"]
+        code = ended([sys.executable, *sys.argv, "--only", recipe, *within], left)
         print(f"{recipe}: exit code {code}, {monotonic() - began:.0f} s in all", flush=True)
+        if code == STOPPED:
+            return code
+        worst = max(worst, abs(code))
     return worst
 
 
-def ended(words: Sequence[str], seconds: float) -> int:
-    """The exit code of a command, which stops in order when the time is over; one that does not is killed."""
-    within = ["--max-seconds", f"{seconds:.1f}"] if seconds < float("inf") else []
-    process = subprocess.Popen([*words, *within])
+def ended(words: Sequence[str], seconds: float | None) -> int:
+    """The exit code of a command; one that does not end in time is killed, not left behind."""
+    process = subprocess.Popen(words)
     try:
-        return _waited(process, seconds + PATIENCE if within else None)
+        return _waited(process, None if seconds is None else seconds + PATIENCE)
     except KeyboardInterrupt:  # which the command has had as well
         _waited(process, PATIENCE)
         raise
@@ -175,38 +158,53 @@ def main() -> None:
         print(error, file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
-        sys.exit("interrupted; the same line goes on")
+        print("interrupted; the same line goes on", file=sys.stderr)
+        sys.exit(STOPPED)
 
 
 def _main(options: argparse.Namespace) -> int:
-    for recipe in options.recipes:
-        if not any(parts(recipe, options.data, options.tables)):
-            known = ", ".join(recipes_of(options.data, options.tables)) or "none"
+    known = recipes_of(options.data, options.tables)
+    recipes = [options.only] if options.only else options.recipes or known
+    cache = Cache(options.cache, options.data_dir, n=options.n)
+    shop = Workshop(cache, options.device, options.batch_size, Clock(options.max_seconds), say=log)
+    shop.listening, shop.looking = partial(training_listener, quiet=False), partial(onlooker, quiet=False)
+    _check(recipes, known, options, shop)
+    todo = {recipe: left_for(recipe, options, shop) for recipe in recipes}
+    todo = {recipe: left for recipe, left in todo.items() if left}
+    if not todo:
+        print(f"nothing to do: {options.results} holds all of it")
+    for line in (line for left in todo.values() for part in left for line in commands(part)):
+        if not options.only:
+            print(line, flush=True)
+    if options.list:
+        return 0
+    if options.only or len(todo) == 1:
+        return max((work(left, options.results, shop) for left in todo.values()), default=0)
+    return in_turn(list(todo), options.max_seconds)
+
+
+def _check(recipes: Sequence[str], known: list[str], options: argparse.Namespace, shop: Workshop) -> None:
+    """Find mistakes before anything runs."""
+    if options.n is not None and options.n < 1:
+        raise ConfigError(f"the number of images must be positive, got {options.n}")
+    if not recipes:
+        raise ConfigError(f"{','.join(options.tables)} measures no defence on {options.data}")
+    for recipe in recipes:
+        found = list(parts(recipe, options.data, options.tables))
+        if not found:
             raise ConfigError(
                 f"no place of {','.join(options.tables)} is measured on {recipe!r} for {options.data}; "
-                f"recipes are {known}"
+                f"recipes are {', '.join(known)}"
             )
-    recipes = options.recipes or recipes_of(options.data, options.tables)
-    shop = Workshop(
-        Cache(options.cache, options.data_dir), options.device, clock=Clock(options.max_seconds), say=log
-    )
-    shop.listening, shop.looking = partial(training_listener, quiet=False), partial(onlooker, quiet=False)
-    if options.list or len(recipes) == 1:
-        return max(work(recipe, options, shop) for recipe in recipes)
-    todo = [
-        r for r in recipes if any(left_of(p, options, shop) for p in parts(r, options.data, options.tables))
-    ]
-    seconds = float("inf") if options.max_seconds is None else options.max_seconds
-    return in_turn(todo, _same_words(options), seconds)
-
-
-def _same_words(options: argparse.Namespace) -> list[str]:
-    """What is asked of every network, in words."""
-    words = ["--data", options.data, "--tables", ",".join(options.tables), "--cache", str(options.cache)]
-    words += ["--results", str(options.results), "--distances", str(options.distances)]
-    words += ["--device", options.device, *(["--missing"] if options.missing else [])]
-    words += [] if options.data_dir is None else ["--data-dir", str(options.data_dir)]
-    return words + ([] if options.n is None else ["--n", str(options.n)])
+        for part in found:
+            check(part, shop)
+    if options.results.exists() and not options.results.is_dir():
+        raise ConfigError(
+            f"{options.results} is a file and no results can be kept in it; give another --results"
+        )
+    for path in (place_of(options.results, name) for name in options.tables):
+        if path.exists():
+            read_result(path)
 
 
 def _options() -> argparse.Namespace:
@@ -219,10 +217,11 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--results", type=Path, default=Path("results"), help="brought up to date")
     parser.add_argument("--missing", action="store_true", help="only what the results do not hold yet")
     parser.add_argument("--n", type=int, help="only the first so many test images")
-    parser.add_argument("--distances", type=int, default=1000, help="images of mean distances")
     parser.add_argument("--device", default="auto")
+    parser.add_argument("--batch-size", type=int)
     parser.add_argument("--max-seconds", type=float)
     parser.add_argument("--list", action="store_true", help="only say what is to be measured")
+    parser.add_argument("--only", help=argparse.SUPPRESS)  # how it calls itself for one of several
     options = parser.parse_args()
     options.tables = options.tables.split(",")
     return options

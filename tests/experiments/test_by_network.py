@@ -41,34 +41,46 @@ def test_every_place_of_a_network_is_asked_for_once(script, recipe, data):
     assert sorted((part.name, slot.row, slot.column) for part in parts for slot in part.slots) == sorted(
         wanted
     )
-    assert all(len({slot.measure.what for slot in part.slots}) == 1 for part in parts)
     assert wanted or (recipe, data) == ("gat:ablation=A2", "mnist")
     assert (meant in script["recipes_of"](data, EXPERIMENTS.names())) == bool(wanted)
 
 
-def called(*words: str) -> subprocess.CompletedProcess[str]:
-    start = [sys.executable, str(SCRIPT), "--data-dir", "nowhere", "--tables", "table2", *words]
-    return subprocess.run(start, capture_output=True, text=True, check=False)
+@pytest.fixture
+def called(tmp_path, monkeypatch):
+    """The script as a process, far from the project's own results."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*words: str) -> subprocess.CompletedProcess[str]:
+        start = [sys.executable, str(SCRIPT), "--data-dir", "nowhere", "--tables", "table2", *words]
+        return subprocess.run(start, capture_output=True, text=True, check=False)
+
+    return call
 
 
-def test_what_is_to_be_measured_is_told_as_commands():
-    first, second = called("rfgsm-at", "--list").stdout.splitlines()
-    assert first.startswith("gamagat reproduce table2 --rows RFGSM-AT --columns Clean,FGSM,")
-    assert second == "gamagat reproduce table2 --rows RFGSM-AT --columns 'CW mean L2' --n 1000"
-    assert called("rfgsm-at", "--list", "--n", "5").stdout.count("--n 5\n") == 2
+def test_what_is_to_be_measured_is_told_as_commands(called):
+    (line,) = called("rfgsm-at", "--list").stdout.splitlines()
+    assert line.startswith("gamagat reproduce table2 --rows RFGSM-AT --columns 'Clean,FGSM,")
+    assert len(called("--list").stdout.splitlines()) == 10  # networks of all recipes
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (["rfgsm-at", "gta", "--list"], "measured on 'gta' for cifar10; recipes are standard, fgsm-at,"),
-        (["rfgsm-at", "--device", "nonsense"], "device 'nonsense' is not to be had here"),
+        (["--tables", "tableS5", "--list"], "tableS5 measures no defence on cifar10"),
+        (["rfgsm-at", "gat", "--device", "nonsense"], "device 'nonsense' is not to be had here"),
+        (["rfgsm-at", "--batch-size", "0"], "the batch size must be at least 1"),
         (["rfgsm-at", "--max-seconds", "0"], "the time must be positive"),
+        (["rfgsm-at", "--n", "0"], "the number of images must be positive, got 0"),
+        (["rfgsm-at", "--results", str(SCRIPT)], "is a file and no results can be kept in it"),
+        (["rfgsm-at", "--results", "damaged"], "table2.json holds no results"),
     ],
 )
-def test_mistakes_are_one_sentence_and_code_2(words, message):
+def test_mistakes_are_one_sentence_and_code_2(called, words, message, tmp_path):
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged" / "table2.json").write_text("[1]")
     wrong = called(*words)
-    assert (wrong.returncode, wrong.stdout.startswith("gamagat reproduce") or not wrong.stdout) == (2, True)
+    assert (wrong.returncode, wrong.stdout) == (2, "")
     assert message in wrong.stderr
     assert "Traceback" not in wrong.stderr
 
@@ -78,16 +90,17 @@ def at_work(script, registered, monkeypatch, filled, tmp_path):
     """The script on the toy table, in this process, with a cache of trained networks."""
     monkeypatch.setitem(MODELS, "digits", "digits-cnn")
     copytree(filled, tmp_path / "cache")
+    shop = shop_at(tmp_path / "cache")
+    shop.cache.seed = 5  # nothing is measured yet
+    monkeypatch.setitem(script["_main"].__globals__, "Workshop", lambda *_, **__: shop)
 
-    def work(*words: str, seed: int = 5) -> int:
-        start = [str(SCRIPT), "--data", "digits", "--tables", "toy", "--results", str(tmp_path / "results")]
-        monkeypatch.setattr(sys, "argv", [*start, "--n", "40", "--device", "cpu", *words])
-        options = script["_options"]()
-        shop = shop_at(tmp_path / "cache")
-        shop.cache.seed = seed  # nothing is measured yet
-        return script["work"](options.recipes[0], options, shop)
+    def main(*words: str) -> int:
+        results = ["--results", str(tmp_path / "results")]
+        start = [str(SCRIPT), "--data", "digits", "--tables", "toy", *results, *words]
+        monkeypatch.setattr(sys, "argv", start)
+        return script["_main"](script["_options"]())
 
-    return work
+    return main
 
 
 def cells(folder: Path) -> dict[tuple[str, str], dict]:
@@ -112,22 +125,17 @@ def test_all_of_a_network_is_measured_on_one_copy_of_it(at_work, monkeypatch, tm
         "gamagat reproduce toy --n 40 --set epochs=1 --set probe=20 --seed 5"
     )
     out = capsys.readouterr().out
+    assert out.startswith(
+        "gamagat reproduce toy --rows GAT --columns 'Clean,FGSM,PGD-40,CW mean L2,transfer'\n"
+    )
     assert "toy GAT, Clean: " in out
     models.clear()
     assert at_work("gat", "--missing") == 0
-    assert (models, capsys.readouterr().out) == ([], "")
-    assert at_work("standard", "--missing") == 0
+    assert (models, "nothing to do" in capsys.readouterr().out) == ([], True)
+    assert at_work("--missing", "--only", "standard") == 0
     assert len(cells(tmp_path)) == 10
-
-
-def test_distances_are_of_their_own_number_of_images(script, at_work, monkeypatch, tmp_path):
-    monkeypatch.setattr(sys, "argv", [str(SCRIPT), "gat", "--tables", "toy", "--distances", "7"])
-    options, shop = script["_options"](), shop_at(tmp_path / "cache", n=None)
-    counts = {
-        part.slots[0].measure.what: script["shop_for"](part, options, shop).cache.n
-        for part in script["parts"]("gat", "digits", ["toy"])
-    }
-    assert counts == {"accuracy": None, "distance": 7}
+    assert at_work("--missing") == 0
+    assert "nothing to do" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("stop", "code"), [(KeyboardInterrupt(), 130), (workshop.OutOfTime(), 3)])
@@ -159,40 +167,85 @@ def test_what_failed_is_told(at_work, monkeypatch, capsys):
     )
 
 
-def test_networks_have_their_turn_in_processes_of_their_own(script, monkeypatch, capsys):
-    begun = []
+@pytest.fixture
+def begun(script, monkeypatch):
+    """What would be processes: the words behind the script's own, and the time; codes are by recipe."""
+    seen: list[tuple[list[str], float | None]] = []
+    codes: dict[str, int] = {}
 
     def ended(words, seconds):
-        begun.append((words[2:], seconds))
-        return {"trades": 3}.get(words[2], 0)
+        seen.append((words[words.index("--only") :], seconds))
+        assert words[:2] == [sys.executable, str(SCRIPT)]
+        return codes.get(words[words.index("--only") + 1].partition(":")[0], 0)
 
     monkeypatch.setitem(script["in_turn"].__globals__, "ended", ended)
-    assert script["in_turn"](["gat", "trades", "free"], ["--n", "5"], 100.0) == 3
-    assert [words for words, _ in begun] == [
-        ["gat", "--n", "5"],
-        ["trades", "--n", "5"],
-        ["free", "--n", "5"],
-    ]
-    assert all(99 < seconds <= 100 for _, seconds in begun)
-    assert "trades: exit code 3" in capsys.readouterr().out
-    assert script["in_turn"](["gat"], [], 0.0) == 3
-    assert len(begun) == 3
+    return seen, codes
+
+
+def test_several_networks_have_their_turn_in_processes_of_their_own(at_work, begun, capsys):
+    seen, codes = begun
+    codes["standard"] = 3
+    assert at_work() == 3
+    assert seen == [(["--only", "standard"], None), (["--only", "gat"], None)]
+    assert "standard: exit code 3" in capsys.readouterr().out
+    assert at_work("--list") == 0
+    assert len(seen) == 2
+    seen.clear()
+    assert at_work("gat", "standard", "--max-seconds", "100") == 3
+    assert all(99 < seconds <= 100 for _, seconds in seen)
+    assert [words[:2] for words, _ in seen] == [["--only", "gat"], ["--only", "standard"]]
+    assert all(words[2] == "--max-seconds" and 99 < float(words[3]) <= 100 for words, _ in seen)
+
+
+def test_only_networks_with_something_left_have_a_turn(at_work, begun):
+    seen, _ = begun
+    assert at_work("gat") == 0  # which is measured here
+    assert seen == []
+    assert at_work("--missing", "--list") == 0
+    assert at_work("gat", "standard") == 0
+    assert [words[1] for words, _ in seen] == ["gat", "standard"]
+    seen.clear()
+    assert at_work("gat", "standard", "--missing") == 0  # one is left: it is measured here
+    assert seen == []
+
+
+@pytest.mark.parametrize(
+    ("codes", "seconds", "code", "turns"),
+    [
+        ({"gat": 130}, None, 130, 1),  # interrupted: nobody has a turn any more
+        ({"gat": -9, "trades": 3}, None, 9, 2),
+        ({"gat": 2}, 0.5, 3, 0),
+    ],
+)
+def test_the_worst_code_and_a_stop(script, begun, monkeypatch, codes, seconds, code, turns):
+    monkeypatch.setattr(sys, "argv", [str(SCRIPT)])
+    begun[1].update(codes)
+    assert script["in_turn"](["gat", "trades"], seconds) == code
+    assert len(begun[0]) == turns
 
 
 @pytest.mark.parametrize(
     ("seconds", "code", "end"),
-    [(0.5, "import time; time.sleep(60)", -9), (float("inf"), "raise SystemExit(3)", 3)],
+    [(0.5, "import time; time.sleep(60)", -9), (None, "raise SystemExit(3)", 3)],
 )
-def test_a_process_has_the_time_that_is_left_and_is_not_left_behind(script, seconds, code, end, monkeypatch):
-    start, begun = subprocess.Popen, []
+def test_a_process_that_does_not_end_in_time_is_killed(script, seconds, code, end, monkeypatch):
+    monkeypatch.setitem(script["ended"].__globals__, "PATIENCE", 0.5)
+    assert script["ended"]([sys.executable, "-c", code], seconds) == end
 
-    def other(words):
-        begun.append((words, start([sys.executable, "-c", code])))
-        return begun[0][1]
 
-    monkeypatch.setitem(script["ended"].__globals__, "PATIENCE", 1)
-    monkeypatch.setattr(subprocess, "Popen", other)
-    assert script["ended"](["by_network.py", "gat"], seconds) == end
-    ((words, process),) = begun
-    assert process.poll() == end
-    assert words == ["by_network.py", "gat", *(["--max-seconds", "0.5"] if seconds == 0.5 else [])]
+def test_an_interrupted_process_may_come_to_its_end(script, monkeypatch, tmp_path):
+    started, waits = subprocess.Popen, []
+
+    class Interrupted(started):
+        def wait(self, timeout=None):
+            waits.append(timeout)
+            if len(waits) == 1:
+                raise KeyboardInterrupt
+            return super().wait(timeout)
+
+    monkeypatch.setattr(subprocess, "Popen", Interrupted)
+    code = f"import time; time.sleep(0.5); open({str(tmp_path / 'end')!r}, 'w').close()"
+    with pytest.raises(KeyboardInterrupt):
+        script["ended"]([sys.executable, "-c", code], None)
+    assert (tmp_path / "end").exists()
+    assert waits == [None, script["PATIENCE"]]

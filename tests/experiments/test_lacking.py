@@ -1,14 +1,16 @@
 """What is left to do where the results are at hand and the cache is not."""
 
+import json
 from dataclasses import replace
 
 import pytest
 
-from experiments.toy import GAT, NORMAL, QUICK, shop_at, toy_table
+from experiments.toy import GAT, NORMAL, shop_at, toy_table
 from experiments.toy_figure import toy_figure
-from gamagat.experiments.core import Measure, Network
+from gamagat.experiments.core import EXPERIMENTS, Derived, Measure, Network
 from gamagat.experiments.drawing import run_figure
-from gamagat.experiments.lacking import lacking
+from gamagat.experiments.figures import FIGURES
+from gamagat.experiments.lacking import lacking_of_figure, lacking_of_table
 from gamagat.experiments.results import save_figure, save_result
 from gamagat.experiments.runner import run
 from gamagat.models.core import BUNDLED
@@ -25,7 +27,7 @@ def held(filled, tmp_path_factory):
 
 def left(table, held, **options):
     """Places of a table that are left for somebody whose cache is empty."""
-    found = lacking(table, shop_at(held / "no cache", **options), held)
+    found = lacking_of_table(table, shop_at(held / "no cache", **options), held)
     return [(slot.row, slot.column) for slot in found.slots]
 
 
@@ -35,7 +37,7 @@ def places(table):
 
 def test_nothing_is_left_of_what_the_results_hold(held):
     assert left(toy_table(), held) == []
-    assert lacking(toy_table(), shop_at(held / "no cache"), held).rows == []
+    assert lacking_of_table(toy_table(), shop_at(held / "no cache"), held).rows == []
 
 
 def test_without_results_all_is_left(tmp_path):
@@ -51,7 +53,7 @@ def test_another_network_attack_seed_or_source_is_left(held, tmp_path):
     assert left(toy_table(), held, batch="32") == places(toy_table())
     other = shop_at(tmp_path)
     other.cache.seed = 3
-    assert lacking(toy_table(), other, held).slots == toy_table().slots
+    assert lacking_of_table(toy_table(), other, held).slots == toy_table().slots
     columns = {
         "Clean": Measure(),
         "FGSM": Measure("fgsm"),
@@ -68,64 +70,174 @@ def test_a_figure_that_was_not_measured_is_left(filled, tmp_path):
     assert left(toy_table(), tmp_path) == [("Normal", "FGSM"), ("GAT", "FGSM")]
 
 
+def test_more_of_the_same_is_told_apart(held, filled, tmp_path):
+    known = run(toy_table(), shop_at(filled)).cells
+    for about in (
+        {"network": "gat-other"},
+        {"changed": {"steps": "2"}},
+        {"norm": "l1"},
+        {"eps": 0.7},
+        {"source": "x"},
+    ):
+        save_result(tmp_path, toy_table(), [replace(cell, about=cell.about | about) for cell in known])
+        assert left(toy_table(), tmp_path) == places(toy_table()), about
+
+
+def test_means_are_shown_where_nothing_is_held_and_worked_out_elsewhere(held, tmp_path):
+    table = toy_table(derived=(Derived("mean", "FGSM", ("Normal", "GAT"), "mean"),))
+    shop = shop_at(tmp_path / "cache")
+    assert lacking_of_table(table, shop, tmp_path).derived == table.derived
+    assert lacking_of_table(table, shop, held).rows == []
+
+
 def test_a_mean_distance_is_held_though_some_images_have_none(filled, tmp_path):
-    cells = run(toy_table(), shop_at(filled)).cells
-    fewer = [replace(cell, n=38) for cell in cells if cell.column == "CW mean L2"]
+    known = run(toy_table(), shop_at(filled)).cells
+    fewer = [replace(cell, n=38) for cell in known if cell.column == "CW mean L2"]
+    assert [cell.about["images"] for cell in fewer] == [40, 40]
     save_result(tmp_path, toy_table(), fewer)
     wanted = [place for place in places(toy_table()) if place[1] != "CW mean L2"]
     assert left(toy_table(), tmp_path) == wanted
 
 
-def test_figures_of_networks_that_nobody_can_train_are_not_asked_for_again(held, tmp_path):
+def test_figures_of_brought_networks_stand_until_others_are_brought(filled, held, tmp_path):
     rows = {"Normal": NORMAL, "GAT": Network("digits", "digits-cnn")}
-    assert left(toy_table(rows=rows), held) == []
     assert left(toy_table(rows=rows), tmp_path) == places(toy_table())
+    assert {row for row, _ in left(toy_table(rows=rows), held)} == {"GAT"}  # what was trained is another
     given = replace(GAT, weights=str(BUNDLED / "digits-cnn.safetensors"), given=True)
-    assert {row for row, _ in left(toy_table(rows=rows | {"GAT": given}), held)} == {"GAT"}
+    known = run(toy_table(), shop_at(filled)).cells
+    brought = [replace(cell, about=cell.about | {"recipe": None, "network": "yours"}) for cell in known]
+    save_result(tmp_path, toy_table(), brought)
+    assert left(toy_table(rows=rows), tmp_path) == []
+    assert left(toy_table(), tmp_path) == []
+    assert {row for row, _ in left(toy_table(rows=rows | {"GAT": given}), tmp_path)} == {"GAT"}
 
 
-def test_of_missing_images_all_is_left(held, tmp_path):
+def test_of_missing_images_all_is_left(held):
     nowhere = {"Normal": Network("arrays:nowhere.npz", "digits-cnn", "standard"), "GAT": GAT}
     assert {row for row, _ in left(toy_table(rows=nowhere), held)} == {"Normal"}
 
 
-def test_lines_of_figures(tmp_path):
-    kinds = ["restarts", "trained", "losses", "epochs", "one dimension"]
-    figure, shop = toy_figure(*kinds), shop_at(tmp_path / "cache")
-    lines = run_figure(figure, shop, draw).lines
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory):
+    """A figure with lines of many kinds, and its results."""
+    folder = tmp_path_factory.mktemp("figure")
+    figure = toy_figure("restarts", "radii", "trained", "losses", "surface", "epochs", "one dimension")
+    lines = run_figure(figure, shop_at(folder / "cache"), draw).lines
     assert all(line.measured for line in lines)
+    save_figure(folder, figure, lines)
+    return figure, lines, folder
+
+
+def lines_left(figure, folder, **options):
+    found = lacking_of_figure(figure, shop_at(folder / "no cache", **options), folder)
+    return [(line.row, line.column) for line in found.lines]
+
+
+def test_nothing_is_left_of_a_figure_that_is_drawn(drawn, tmp_path):
+    figure, lines, folder = drawn
+    assert lines_left(figure, folder) == []
+    assert len(lines_left(figure, tmp_path)) == len(figure.lines)
     save_figure(tmp_path, figure, [line for line in lines if line.column != "targets"])
-    fresh = shop_at(tmp_path / "other")
-    assert [line.column for line in lacking(figure, fresh, tmp_path).lines] == ["targets"]
-    more = lacking(figure, shop_at(tmp_path / "other", n=60), tmp_path)
-    assert [line.row for line in more.lines] == ["restarts", "restarts", "trained", "losses"]
+    assert lines_left(figure, tmp_path) == [("restarts", "targets")]
 
 
-def test_on_the_command_line(command, registered, filled, held, tmp_path):
-    words = ["reproduce", "toy", "--device", "cpu", "--n", "40", "--missing", "--results", held]
-    words += [word for key, value in QUICK.items() for word in ("--set", f"{key}={value}")]
-    before = (held / "toy.json").read_bytes()
-    code, out, err = command(*words, "--cache", tmp_path / "empty")
-    assert (code, err) == (0, "")
-    assert out.strip() == f"nothing to do: {held} holds all that was asked of toy"
-    code, out, _ = command(*words, "--cache", tmp_path / "empty", "--json")
-    assert (code, '"cells": []' in out, '"missing": 0' in out) == (0, True, True)
-    assert (held / "toy.json").read_bytes() == before
-    assert not (tmp_path / "empty").exists()
-    code, out, _ = command(*words, "--cache", filled, "--rows", "GAT", "--columns", "FGSM", "--plan")
-    assert (code, "FGSM" in out) == (0, False)
-    some = [*words[: -len(QUICK) * 2 - 1], tmp_path / "results", *words[-len(QUICK) * 2 :]]
-    code, out, _ = command(*some, "--cache", filled, "--rows", "GAT", "--columns", "Clean")
+def test_more_images_of_a_figure_are_left(drawn):
+    figure, _, folder = drawn
+    rows = [row for row, _ in lines_left(figure, folder, n=60)]
+    assert rows == [
+        "restarts",
+        "restarts",
+        "radii",
+        "trained",
+        "losses",
+    ]  # of one image, or of none, the others
+
+
+def test_a_line_of_another_plot_or_other_points_is_left(drawn):
+    figure, _, folder = drawn
+    changed = {
+        "surface": lambda line: replace(line, plot="surface:losses=ce,points=5"),
+        "radii": lambda line: replace(line, points=(replace(line.points[0], x=1.0), *line.points[1:])),
+        "trained": lambda line: replace(line, points=line.points[1:]),
+        "one dimension": lambda line: replace(line, plot="toy:start=1"),
+        "losses": lambda line: replace(line, attack="fgsm:as_published=true"),
+    }
+    lines = tuple(changed.get(line.row, lambda same: same)(line) for line in figure.lines)
+    assert [row for row, _ in lines_left(replace(figure, lines=lines), folder)] == [
+        "radii", "trained", "losses", "surface", "one dimension",
+    ]  # fmt: skip
+
+
+QUICKLY = "epochs=1,probe=20"
+WORDS = ["reproduce", "quick", "--device", "cpu", "--n", "40", "--missing"]
+
+
+@pytest.fixture
+def quick(registered):
+    """A table whose recipes are short by themselves."""
+    rows = {"GAT": replace(GAT, recipe=f"gat:{QUICKLY}")}
+    columns = {
+        "Clean": Measure(),
+        "FGSM": Measure("fgsm:as_published=true"),
+        "PGD-40": Measure("pgd:steps=2"),
+    }
+    EXPERIMENTS.register("quick")(lambda: toy_table("quick", rows, columns=columns))
+
+
+def test_on_the_command_line(command, quick, tmp_path):
+    place = ["--results", tmp_path / "r", "--cache", tmp_path / "a"]
+    code, out, _ = command(*WORDS, *place, "--columns", "Clean")
     assert (code, "Clean" in out) == (0, True)
-    code, out, _ = command(*some, "--cache", filled, "--rows", "GAT", "--columns", "Clean,FGSM")
+    code, out, _ = command(*WORDS, *place, "--columns", "Clean,FGSM")
     assert (code, "Clean" in out, "FGSM" in out) == (0, False, True)
+    before = (tmp_path / "r" / "quick.json").read_bytes()
+    place = ["--results", tmp_path / "r", "--cache", tmp_path / "b"]  # results alone are left
+    held = [*WORDS, *place, "--columns", "Clean,FGSM"]
+    code, out, err = command(*held)
+    assert (code, err) == (0, "")
+    assert out.strip() == f"nothing to do: {tmp_path / 'r'} holds all that was asked of quick"
+    code, out, _ = command(*held, "--json")
+    found = json.loads(out)
+    assert (code, found["missing"], found["cells"], found["experiment"]) == (0, 0, [], "quick")
+    code, out, _ = command(*WORDS, *place, "--plan", "--json")
+    assert [item["name"] for item in json.loads(out)["items"] if item["kind"] == "measure"] == ["GAT, PGD-40"]
+    assert (tmp_path / "r" / "quick.json").read_bytes() == before
+    assert not (tmp_path / "b").exists()
+    code, _, err = command(*held[:3], "gpu9", *held[4:])
+    assert (code, "device 'gpu9' is not to be had here" in err) == (2, True)
+
+
+def test_a_figure_on_the_command_line(command, drawn, monkeypatch, tmp_path):
+    figure, _, _ = drawn
+    part = figure.only(["one dimension"])
+    FIGURES.names()
+    monkeypatch.setattr(FIGURES, "_entries", dict(FIGURES._entries))
+    FIGURES.register("figure-toy")(lambda: part)
+    words = ["reproduce", "figure-toy", "--device", "cpu", "--missing", "--results", tmp_path, "--json"]
+    assert len(json.loads(command(*words)[1])["lines"]) == 1
+    assert json.loads(command(*words)[1])["lines"] == []
 
 
 @pytest.mark.parametrize(
-    "words",
-    [["reproduce", "toy", "--missing"], ["reproduce", "--missing", "--results", "r", "--markdown", "m"]],
+    ("words", "message"),
+    [
+        (
+            ["reproduce", "toy", "--missing"],
+            "--missing needs the name of a table or figure, and --results DIR",
+        ),
+        (
+            ["reproduce", "--missing", "--results", "r", "--markdown", "m"],
+            "--missing needs the name of a table or figure, and --results DIR",
+        ),
+        ([*WORDS, "--results", "r", "--set", "epochs=1"], "leave out --set and --attack-set"),
+        ([*WORDS, "--results", "r", "--attack-set", "steps=1"], "leave out --set and --attack-set"),
+        (
+            [*WORDS, "--results", __file__],
+            "is a file and no results can be kept in it; give another --results",
+        ),
+    ],
 )
-def test_missing_needs_results_and_a_name(command, words):
+def test_mistakes_are_one_sentence_and_code_2(command, words, message):
     code, out, err = command(*words)
     assert (code, out) == (2, "")
-    assert "--missing needs the name of a table or figure, and --results DIR" in " ".join(err.split())
+    assert message in " ".join(err.split())

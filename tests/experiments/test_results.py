@@ -38,6 +38,7 @@ def test_a_cell_survives_its_file():
         (EMPTY, GOOD, "new"),
         (GOOD, replace(GOOD, ours=96.8), "new"),  # the later of equals
         (GOOD, replace(GOOD, n=40), "old"),  # more images
+        (GOOD, replace(GOOD, n=9990, about=ABOUT | {"images": 10000}), "new"),  # found for all but ten
         (replace(GOOD, n=40), GOOD, "new"),
         (GOOD, replace(GOOD, about=ABOUT | {"changed": {"epochs": "1"}}), "old"),  # a shortened training
         (replace(GOOD, n=40), replace(GOOD, about=ABOUT | {"changed": {"epochs": "1"}}), "old"),
@@ -175,6 +176,9 @@ def test_a_row_of_two_networks_is_told(other, told):
     words = "GAT on mnist: these figures are of 2 sets of weights."
     assert (words in page_of(one, two)) is told
     assert words not in page_of(one, replace(two, row="Normal"))
+    early = "GAT on mnist: some of these figures are from before weights were written down."
+    assert (early in page_of(one, two)) is (other == {"network": "gat-1"})
+    assert early not in page_of(two, replace(two, column="PGD-40"))  # of the same age, if none has weights
 
 
 def test_a_network_of_the_users_is_called_so():

@@ -171,6 +171,23 @@ def test_a_second_run_trains_and_attacks_nothing(filled, no_training, monkeypatc
     assert by_place(after) == by_place(before)
 
 
+def test_a_transfer_ends_when_the_time_is_over(filled, monkeypatch, tmp_path):
+    """Not at its own end, which may be far."""
+    copytree(filled, tmp_path / "cache")
+    shop = shop_at(tmp_path / "cache")
+    shop.cache.seed = 5  # nothing is measured yet
+
+    def transfer(request, onlooker):
+        shop.clock._end = 0.0
+        onlooker.progress("fgsm", 1, 2)
+        pytest.fail("it goes on")
+
+    monkeypatch.setattr(workshop, "transfer", transfer)
+    outcome = run(toy_table().only(columns=["transfer"]), shop)
+    assert outcome.stopped == TIME_OVER
+    assert [cell.measured for cell in outcome.cells] == [False, False]
+
+
 def test_two_tables_share_networks_and_evaluations(filled, no_training):
     other = toy_table("other", {"the same by another name": GAT})
     outcome = run(other, shop_at(filled))

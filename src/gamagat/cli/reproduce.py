@@ -6,7 +6,7 @@ import os
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.text import Text
@@ -25,7 +25,7 @@ from gamagat.experiments.drawing import run_figure
 from gamagat.experiments.drawn import Drawn
 from gamagat.experiments.figures import FIGURES, Figure, find_any
 from gamagat.experiments.forecast import forecast, forecast_figure
-from gamagat.experiments.lacking import lacking
+from gamagat.experiments.lacking import lacking_of_figure, lacking_of_table
 from gamagat.experiments.results import figure_result, read_results, result_of, save_figure, save_result
 from gamagat.experiments.runner import check, run, train_networks
 from gamagat.experiments.words import command_for, listed, read_network, read_settings
@@ -98,6 +98,10 @@ def reproduce(
     _check(name, results, markdown)
     if missing and (name is None or results is None):
         raise ConfigError("--missing needs the name of a table or figure, and --results DIR that may hold it")
+    if missing and (option or attack_option):
+        raise ConfigError(
+            "--missing is about the experiment's own settings; leave out --set and --attack-set"
+        )
     if name is None:
         _write_page(results, markdown)
         show({"page": str(markdown)}, [Text(f"{markdown} is written")], as_json)
@@ -113,7 +117,7 @@ def reproduce(
         shop.say = log
     if missing and results is not None:
         check(part, shop)
-        part = lacking(part, shop, results)
+        part = _left(part, shop, results)
     if plan:
         _plan(part, shop, as_json)
         return
@@ -137,9 +141,18 @@ def _check(name: str | None, results: Path | None, markdown: Path | None) -> Non
         raise ConfigError(
             f"there is no folder {markdown.parent} to write {markdown.name} into; make it first"
         )
+    if results is not None and results.exists() and not results.is_dir():
+        raise ConfigError(f"{results} is a file and no results can be kept in it; give another --results")
     if Ranks.here().count > 1:
         words = "train with torchrun and gamagat train, then bring the network with --checkpoint"
         raise ConfigError(f"reproduce runs as one process; {words}")
+
+
+def _left(part: Table | Figure, shop: Workshop, results: Path) -> Table | Figure:
+    """What the results do not hold yet."""
+    if isinstance(part, Figure):
+        return lacking_of_figure(part, shop, results)
+    return lacking_of_table(part, shop, results)
 
 
 def _plan(part: Table | Figure, shop: Workshop, as_json: bool) -> None:
@@ -170,13 +183,9 @@ def _work(
 ) -> int:
     """Measure or draw; the exit code."""
     if not part.rows:
-        empty: dict[str, Any] = {
-            "lines" if isinstance(whole, Figure) else "cells": [],
-            "stopped": None,
-            "missing": 0,
-        }
+        empty = figure_result(part, []) if isinstance(part, Figure) else result_of(part, [])
         words = f"nothing to do: {results} holds all that was asked of {whole.name}"
-        show({"experiment": whole.name} | empty, [Text(words)], as_json)
+        show(empty.as_json() | {"stopped": None, "missing": 0}, [Text(words)], as_json)
         return 0
     if isinstance(part, Figure) and isinstance(whole, Figure):
         return _draw(part, whole, shop, results, as_json)

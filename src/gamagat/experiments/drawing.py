@@ -85,6 +85,12 @@ def _filled(line: Line, desk: Desk, failed: dict[Network, str], stopped: str | N
     return desk.made(line)
 
 
+def points_of(line: Line, shop: Workshop) -> list[list[Any]]:
+    """What each point of a line is: where it lies, its network, attack and radius."""
+    each = ((point.x, shop.about(slot, {})) for point, slot in zip(line.points, line.slots, strict=True))
+    return [[x, about["network"], about["attack"], about["eps"]] for x, about in each]
+
+
 @dataclass(slots=True)
 class Desk:
     """Where lines are drawn: of evaluations that the workshop makes, or of networks themselves."""
@@ -127,7 +133,8 @@ class Desk:
             cache = self.shop.cache
             folders = [str(cache.evaluation(point.network, point.measure)) for point in line.points]
             picture = self.draw(line.plot, tuple(dict.fromkeys(folders)), NOTHING, Onlooker())
-        return drawn(line, picture, max(cell.n for cell in cells), seconds, cells[-1].about)
+        about = cells[-1].about | {"points": points_of(line, self.shop)}
+        return drawn(line, picture, max(cell.n for cell in cells), seconds, about)
 
     def _of_network(self, line: Line) -> Drawn:
         """Drawn of a network, of its training, or of nothing."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -10,57 +10,67 @@ from typing import TypeVar
 from gamagat.errors import DataError
 from gamagat.experiments.cells import Cell
 from gamagat.experiments.core import Slot, Table
+from gamagat.experiments.drawing import points_of
 from gamagat.experiments.drawn import Drawn
 from gamagat.experiments.figures import Figure, Line
-from gamagat.experiments.results import place_of, read_figure, read_result
+from gamagat.experiments.results import images_of, place_of, read_figure, read_result
 from gamagat.experiments.workshop import Workshop
 
 SAME = ("network", "source", "changed", "attack", "norm", "eps", "seed")  # what makes two figures one
 Part = TypeVar("Part", Cell, Drawn)
 
 
-def lacking(whole: Table | Figure, shop: Workshop, folder: Path) -> Table | Figure:
-    """What is left to do; a figure of another network, attack or seed, or of fewer images, does not count."""
-    path = place_of(folder, whole.name)
-    if not path.is_file():
-        return whole
-    if isinstance(whole, Figure):
-        return replace(whole, lines=tuple(_lines(whole, shop, read_figure(path).lines)))
+def lacking_of_table(table: Table, shop: Workshop, folder: Path) -> Table:
+    """The places that are left; a figure of another network, attack or seed does not count."""
+    path = place_of(folder, table.name)
+    known = _measured(read_result(path).cells) if path.exists() else {}
+    slots = (slot for slot in table.slots if not _serves(known.get((slot.row, slot.column)), slot, shop))
     # What is worked out from other places is worked out anew whenever results are written.
-    return replace(whole, slots=tuple(_slots(whole, shop, read_result(path).cells)), derived=())
+    return replace(table, slots=tuple(slots), derived=() if known else table.derived)
 
 
-def _slots(table: Table, shop: Workshop, cells: Sequence[Cell]) -> Iterator[Slot]:
-    known = _measured(cells)
-    for slot in table.slots:
-        cell = known.get((slot.row, slot.column))
-        if cell is None or not _serves(cell, slot, shop):
-            yield slot
-
-
-def _lines(figure: Figure, shop: Workshop, lines: Sequence[Drawn]) -> Iterator[Line]:
-    known = _measured(lines)
-    for line in figure.lines:
-        drawn = known.get((line.row, line.column))
-        places = line.slots or ([line.as_slot()] if line.network is not None else [])
-        if drawn is None or not all(_serves(drawn, slot, shop) for slot in places[-1:]):
-            yield line
+def lacking_of_figure(figure: Figure, shop: Workshop, folder: Path) -> Figure:
+    """The lines that are left; one whose points or plot are others by now does not count."""
+    path = place_of(folder, figure.name)
+    known = _measured(read_figure(path).lines) if path.exists() else {}
+    lines = (line for line in figure.lines if not _shows(known.get((line.row, line.column)), line, shop))
+    return replace(figure, lines=tuple(lines))
 
 
 def _measured(parts: Sequence[Part]) -> dict[tuple[str, str], Part]:
     return {(part.row, part.column): part for part in parts if part.measured}
 
 
-def _serves(known: Cell | Drawn, slot: Slot, shop: Workshop) -> bool:
-    """Whether this is the figure that the place asks for."""
+def _shows(known: Drawn | None, line: Line, shop: Workshop) -> bool:
+    """Whether this is the line that is asked for."""
+    if known is None or known.plot != line.plot:
+        return False
+    places = line.slots or ([line.as_slot()] if line.network is not None else [])
+    if not all(_serves(known, slot, shop) for slot in places[-1:]):  # which a line of several is told by
+        return False
+    return "points" not in known.about or _brought(known) or known.about["points"] == points_of(line, shop)
+
+
+def _brought(known: Cell | Drawn) -> bool:
+    """Whether it is of a network of the user's."""
+    return known.about.get("recipe", "") is None
+
+
+def _serves(known: Cell | Drawn | None, slot: Slot, shop: Workshop) -> bool:
+    """Whether this is the figure that the place asks for, or one that this would not replace."""
+    if known is None:
+        return False
+    if _brought(known) and not slot.network.given:
+        return True  # it stands until somebody brings another
     if not slot.network.to_be_had:
-        return True  # of a network that was brought then: nobody can say more without it
+        return False
     try:
         wanted = shop.about(slot, {})
         if slot.measure.source is not None:
             wanted["source"] = shop.cache.home(slot.measure.source).name
-        count = shop.cache.images(slot.network, slot.measure)
+        count, seen = shop.cache.images(slot.network, slot.measure), images_of(known)
     except DataError:
         return False  # which is told where it is measured
-    seen = known.about.get("images", known.n)  # a mean distance is of those that it was found for
-    return all(known.about.get(key) == wanted.get(key) for key in SAME) and (not seen or seen >= count)
+    if seen > count and not known.about.get("changed"):
+        return True  # results would not take one of fewer images
+    return (not seen or seen >= count) and all(known.about.get(key) == wanted.get(key) for key in SAME)

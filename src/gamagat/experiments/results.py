@@ -109,7 +109,12 @@ def merged(old: Sequence[Part], new: Sequence[Part]) -> list[Part]:
 
 
 def _worth(part: Cell | Drawn) -> tuple[bool, bool, int]:
-    return part.measured, not part.about.get("changed"), part.n
+    return part.measured, not part.about.get("changed"), images_of(part)
+
+
+def images_of(part: Cell | Drawn) -> int:
+    """How many images were looked at; a mean distance is of those that it was found for."""
+    return int(part.about.get("images", part.n))
 
 
 def save_result(folder: Path, table: Table, cells: Sequence[Cell]) -> Path:
@@ -197,7 +202,7 @@ def _read(path: Path) -> Result | FigureResult:
             content["experiment"], content["title"], content["rows"], content["columns"], cells,
             content["paper"], content["notes"],
         )  # fmt: skip
-    except (OSError, ValueError, TypeError, KeyError) as error:
+    except (OSError, ValueError, TypeError, KeyError, IndexError) as error:
         raise RunError(
             f"{path} holds no results: {error!r}; move it away or give another --results"
         ) from None

@@ -2,7 +2,16 @@
 
 from gamagat.experiments import paper
 from gamagat.experiments.core import EXPERIMENTS, Table, grid
-from gamagat.experiments.defences import AUTOATTACK, CONVERGED, CW, RECIPES, at, defence, defences, white_box
+from gamagat.experiments.defences import (
+    AUTOATTACK,
+    CONVERGED,
+    HOW_CW,
+    RECIPES,
+    at,
+    defence,
+    defences,
+    white_box,
+)
 
 WIDE = {
     "FBF WRN-34-10": defence("FBF", model="wrn-34-10"),
@@ -39,7 +48,7 @@ def table2() -> Table:
     rows = {name: rows[name] for name in paper.rows("table2")}
     notes = {
         "AA": AUTOATTACK,
-        "CW mean L2": CW,
+        "CW mean L2": HOW_CW,
         "GAT": GAT,
         "PGD-AT": PGD_AT,
         "R-MGM": R_MGM,

@@ -1,7 +1,7 @@
 """Table S5: defences on MNIST under white-box attacks."""
 
 from gamagat.experiments.core import EXPERIMENTS, Table, grid
-from gamagat.experiments.defences import AUTOATTACK, COMMON, CONVERGED, CW, defences, white_box
+from gamagat.experiments.defences import AUTOATTACK, COMMON, CONVERGED, HOW_CW, defences, white_box
 
 FBF = (
     f"{CONVERGED}. With the ten epochs and the rates of FBF's authors, who train a smaller network so, it "
@@ -24,7 +24,7 @@ def table_s5() -> Table:
     rows = defences(COMMON, "mnist")
     notes = {
         "AA": AUTOATTACK,
-        "CW mean L2": CW,
+        "CW mean L2": HOW_CW,
         "Normal": f"{CONVERGED}.",
         "RFGSM-AT": f"{CONVERGED}, and {STEP}.",
         "FBF": FBF,

@@ -167,7 +167,7 @@ class Workshop:
             self.device,
         )  # fmt: skip
         with self.looking() as onlooker:
-            result = transfer(request, onlooker)
+            result = transfer(request, self.clock.onlooker(onlooker))
         share = list(result.attacks[measure.attack].values())[-1]
         place.parent.mkdir(parents=True, exist_ok=True)
         made = circumstances(choose_device(self.device), self.batch_size or 0, 1)

@@ -337,7 +337,8 @@ def test_what_was_compiled_serves_those_who_ask_for_less(monkeypatch):
         remembered(net, "w", "auto", SAMPLE, passes, lambda words: None)
     assert asked == [10, many]
     remembered(net, "others", "auto", SAMPLE, 10, lambda words: None)
-    assert asked == [10, many, 10]
+    remembered(net, "others", "auto", SAMPLE, many, lambda words: None)
+    assert asked == [10, many, 10, many]
 
 
 def test_a_stand_in_of_a_network_that_became_random_is_given_up():
