@@ -1,9 +1,9 @@
-"""All that the tables ask of a network, one network after another: a stop leaves whole rows, not crumbs.
+"""All that tables and figures ask of a network, one after another: a stop leaves whole rows, not crumbs.
 
     python experiments/by_network.py pgd-at tr-gat --data-dir DATA --tables table2,tableS9 --max-seconds 3000
 
-names recipes of ResNet-18 on CIFAR-10, or with `--data mnist` of M-LeNet; without a name all that the tables
-have. A network is trained, loaded and compiled once, in a process of its own. What is known already is
+names recipes of ResNet-18 on CIFAR-10, or with `--data mnist` of M-LeNet; without a name all that there are.
+A network is trained, loaded and compiled once, in a process of its own. What is known already is
 skipped, so the same line goes on after any interruption; `--missing` leaves out what the results hold, too,
 for those who have them and not the networks. `--list` says what is to be measured, as commands.
 """
@@ -25,13 +25,17 @@ from gamagat.errors import ConfigError, GamagatError
 from gamagat.experiments.cache import Cache
 from gamagat.experiments.cells import Cell
 from gamagat.experiments.clock import Clock
-from gamagat.experiments.core import EXPERIMENTS, Network, Table
+from gamagat.experiments.core import EXPERIMENTS, Slot, Table
 from gamagat.experiments.defences import MODELS, RECIPES, recipe_of
-from gamagat.experiments.lacking import lacking_of_table
-from gamagat.experiments.results import place_of, read_result, save_result
+from gamagat.experiments.drawing import Sketch, run_figure
+from gamagat.experiments.drawn import Drawn
+from gamagat.experiments.figures import FIGURES, Figure, Line, find_any
+from gamagat.experiments.lacking import lacking
+from gamagat.experiments.results import place_of, read_figure, read_result, save_figure, save_result
 from gamagat.experiments.runner import Outcome, check, run
 from gamagat.experiments.words import command_for
 from gamagat.experiments.workshop import Workshop
+from gamagat.reports.reproduction import draw, paint
 from gamagat.reports.terminal import log, onlooker
 from gamagat.reports.training import training_listener
 
@@ -39,26 +43,37 @@ PATIENCE = 60  # seconds to write down what is known, once the time is over
 UNFINISHED, STOPPED = 3, 130
 
 
-def recipes_of(data: str, tables: Sequence[str]) -> list[str]:
-    """All recipes that these tables ask for, in the order of their rows."""
-    slots = [slot for name in tables for slot in EXPERIMENTS.make(name).slots]
-    found = [str(slot.network.recipe) for slot in slots if _usual(slot.network, data)]
-    return list(dict.fromkeys(found))
+def recipes_of(data: str, names: Sequence[str]) -> list[str]:
+    """All recipes that these tables and figures ask for, in the order of their rows."""
+    found = (_recipe(place, data) for name in names for place in _places(find_any(name)))
+    return list(dict.fromkeys(recipe for recipe in found if recipe is not None))
 
 
-def parts(recipe: str, data: str, tables: Sequence[str]) -> Iterator[Table]:
-    """What is measured on a network, table by table."""
+def parts(recipe: str, data: str, names: Sequence[str]) -> list[Table | Figure]:
+    """What is measured on a network, table by table, and drawn of it."""
     wanted = _as_in_tables(recipe, data)
-    for table in map(EXPERIMENTS.make, tables):
-        slots = [s for s in table.slots if _usual(s.network, data) and s.network.recipe == wanted]
-        if slots:
-            yield replace(table, slots=tuple(slots), derived=())
+    found = [_part(find_any(name), wanted, data) for name in names]
+    return [part for part in found if part.rows]
 
 
-def _usual(network: Network, data: str) -> bool:
-    """Whether it is the network of a defence's row."""
-    model, seed, eps = network.model, network.seed, network.eps
-    return network.recipe is not None and (network.data, model, seed, eps) == (data, MODELS[data], 0, None)
+def _part(whole: Table | Figure, wanted: str, data: str) -> Table | Figure:
+    if isinstance(whole, Figure):
+        return replace(whole, lines=tuple(line for line in whole.lines if _recipe(line, data) == wanted))
+    return replace(whole, slots=tuple(s for s in whole.slots if _recipe(s, data) == wanted), derived=())
+
+
+def _places(whole: Table | Figure) -> Sequence[Slot] | Sequence[Line]:
+    return whole.lines if isinstance(whole, Figure) else whole.slots
+
+
+def _recipe(place: Slot | Line, data: str) -> str | None:
+    """The recipe of the defence's row that a place is of, if it is of one; a transfer is of its target."""
+    networks = {place.network} if isinstance(place, Slot) else set(place.networks)
+    if len(networks) != 1:
+        return None
+    (network,) = networks
+    usual = (network.data, network.model, network.seed, network.eps) == (data, MODELS[data], 0, None)
+    return network.recipe if usual else None
 
 
 def _as_in_tables(recipe: str, data: str) -> str:
@@ -67,30 +82,30 @@ def _as_in_tables(recipe: str, data: str) -> str:
     return {spec.partition(":")[0]: spec for spec in specs}.get(recipe, recipe)
 
 
-def left_for(recipe: str, options: argparse.Namespace, shop: Workshop) -> list[Table]:
+def left_for(recipe: str, options: argparse.Namespace, shop: Workshop) -> list[Table | Figure]:
     """What is to be measured on a network."""
-    found = list(parts(recipe, options.data, options.tables))
+    found = parts(recipe, options.data, options.tables)
     if options.missing:
-        found = [lacking_of_table(part, shop, options.results) for part in found]
-    return [part for part in found if part.slots]
+        found = [lacking(part, shop, options.results) for part in found]
+    return [part for part in found if part.rows]
 
 
-def commands(part: Table) -> Iterator[str]:
+def commands(part: Table | Figure) -> Iterator[str]:
     """The same as commands of `gamagat reproduce`: rows with the same columns together."""
     alike: dict[tuple[str, ...], list[str]] = {}
     for row in part.rows:
-        alike.setdefault(tuple(slot.column for slot in part.slots if slot.row == row), []).append(row)
+        alike.setdefault(tuple(place.column for place in _places(part) if place.row == row), []).append(row)
     for columns, rows in alike.items():
         words = ["gamagat", "reproduce", part.name, "--rows", ",".join(rows), "--columns", ",".join(columns)]
         yield shlex.join(words)
 
 
-def work(todo: Sequence[Table], results: Path, shop: Workshop) -> int:
+def work(todo: Sequence[Table | Figure], results: Path, shop: Workshop) -> int:
     """All that is to be measured on one network; the exit code."""
     empty = 0
     for part in todo:
         shop.command = command_for(part.name, shop.cache, [], {})
-        outcome = _measured(part, results, shop)
+        outcome = _drawn(part, results, shop) if isinstance(part, Figure) else _measured(part, results, shop)
         empty += len(outcome.missing)
         if outcome.stopped is not None:
             print(f"stopped: {outcome.stopped}; the same line goes on", file=sys.stderr)
@@ -108,6 +123,21 @@ def _measured(part: Table, results: Path, shop: Workshop) -> Outcome:
         print(f"{part.name} {cell.row}, {cell.column}: {_figure(cell)}", flush=True)
 
     return run(part, shop, told)
+
+
+def _drawn(part: Figure, results: Path, shop: Workshop) -> Sketch:
+    """The same for the lines of a figure, with its pictures in the end."""
+    whole, lines = FIGURES.make(part.name), list[Drawn]()
+
+    def told(line: Drawn) -> None:
+        lines.append(line)
+        save_figure(results, whole, lines)
+        how = f"drawn in {line.seconds:.0f} s" if line.measured else f"not run, {line.reason}"
+        print(f"{part.name} {line.row}, {line.column}: {how}", flush=True)
+
+    sketch = run_figure(part, shop, draw, told)
+    save_figure(results, whole, lines, paint)
+    return sketch
 
 
 def _figure(cell: Cell) -> str:
@@ -190,7 +220,7 @@ def _check(recipes: Sequence[str], known: list[str], options: argparse.Namespace
     if not recipes:
         raise ConfigError(f"{','.join(options.tables)} measures no defence on {options.data}")
     for recipe in recipes:
-        found = list(parts(recipe, options.data, options.tables))
+        found = parts(recipe, options.data, options.tables)
         if not found:
             raise ConfigError(
                 f"no place of {','.join(options.tables)} is measured on {recipe!r} for {options.data}; "
@@ -202,9 +232,10 @@ def _check(recipes: Sequence[str], known: list[str], options: argparse.Namespace
         raise ConfigError(
             f"{options.results} is a file and no results can be kept in it; give another --results"
         )
-    for path in (place_of(options.results, name) for name in options.tables):
-        if path.exists():
-            read_result(path)
+    for name in options.tables:
+        whole = find_any(name)
+        if (path := place_of(options.results, whole.name)).exists():
+            read_figure(path) if isinstance(whole, Figure) else read_result(path)
 
 
 def _options() -> argparse.Namespace:
@@ -212,7 +243,11 @@ def _options() -> argparse.Namespace:
     parser.add_argument("recipes", nargs="*", help="gat, trades, ...: gamagat list recipes")
     parser.add_argument("--data", default="cifar10", choices=list(MODELS))
     parser.add_argument("--data-dir", type=Path)
-    parser.add_argument("--tables", default=",".join(EXPERIMENTS.names()), help="in this order")
+    parser.add_argument(
+        "--tables",
+        default=",".join([*EXPERIMENTS.names(), *FIGURES.names()]),
+        help="and figures, in this order",
+    )
     parser.add_argument("--cache", type=Path, default=Path("runs/reproduce"), help="of trained networks")
     parser.add_argument("--results", type=Path, default=Path("results"), help="brought up to date")
     parser.add_argument("--missing", action="store_true", help="only what the results do not hold yet")

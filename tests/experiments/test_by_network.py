@@ -10,9 +10,12 @@ from shutil import copytree
 import pytest
 
 from experiments.toy import shop_at, toy_table
+from experiments.toy_figure import toy_figure
 from gamagat.experiments import workshop
 from gamagat.experiments.core import EXPERIMENTS
 from gamagat.experiments.defences import MODELS
+from gamagat.experiments.figures import FIGURES
+from gamagat.experiments.results import read_figure
 
 SCRIPT = Path(__file__).parents[2] / "experiments" / "by_network.py"
 
@@ -37,12 +40,26 @@ def test_every_place_of_a_network_is_asked_for_once(script, recipe, data):
         if (slot.network.recipe, slot.network.data, slot.network.model) == (meant, data, MODELS[data])
         and slot.network.seed == 0
     ]
-    parts = list(script["parts"](recipe, data, EXPERIMENTS.names()))
+    parts = script["parts"](recipe, data, EXPERIMENTS.names())
     assert sorted((part.name, slot.row, slot.column) for part in parts for slot in part.slots) == sorted(
         wanted
     )
     assert wanted or (recipe, data) == ("gat:ablation=A2", "mnist")
     assert (meant in script["recipes_of"](data, EXPERIMENTS.names())) == bool(wanted)
+
+
+def test_figures_that_are_of_one_network_are_drawn_with_its_tables(script):
+    names = [*EXPERIMENTS.names(), *FIGURES.names()]
+
+    def drawn(recipe):
+        parts = (part for part in script["parts"](recipe, "cifar10", names) if part.name in FIGURES)
+        return {(part.name, line.row) for part in parts for line in part.lines}
+
+    assert drawn("rfgsm-at") == {("figureS2", "RFGSM-AT")}
+    assert {"figureS2", "figureS4", "figureS5", "figureS6"} <= {name for name, _ in drawn("gat")}
+    assert ("figureS6", "GAT MNIST") not in drawn("gat")
+    assert drawn("gat:weight=2") == set()  # one line is of several networks, and none of them has a row
+    assert "gat:weight=2" not in script["recipes_of"]("cifar10", names)
 
 
 @pytest.fixture
@@ -136,6 +153,22 @@ def test_all_of_a_network_is_measured_on_one_copy_of_it(at_work, monkeypatch, tm
     assert len(cells(tmp_path)) == 10
     assert at_work("--missing") == 0
     assert "nothing to do" in capsys.readouterr().out
+
+
+def test_lines_of_figures_are_drawn_of_it_too(at_work, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(FIGURES, "_entries", dict(FIGURES._entries))
+    FIGURES.register("figure-toy")(lambda: toy_figure("restarts", "losses", "epochs"))
+    assert at_work("gat", "--tables", "figure-toy") == 0
+    lines = read_figure(tmp_path / "results" / "figure-toy.json").lines
+    assert [line.row for line in lines if line.measured] == ["restarts", "restarts", "losses"]
+    assert (tmp_path / "results" / "figure-toy.png").is_file()
+    out = capsys.readouterr().out
+    assert "gamagat reproduce figure-toy --rows restarts --columns PGD,targets\n" in out
+    assert "figure-toy losses, FGSM: drawn in " in out
+    assert at_work("gat", "--tables", "figure-toy", "--missing") == 0
+    assert "nothing to do" in capsys.readouterr().out
+    assert at_work("--tables", "figure-toy", "--missing", "--list") == 0
+    assert capsys.readouterr().out == "gamagat reproduce figure-toy --rows epochs --columns epochs\n"
 
 
 @pytest.mark.parametrize(("stop", "code"), [(KeyboardInterrupt(), 130), (workshop.OutOfTime(), 3)])

@@ -10,7 +10,7 @@ from experiments.toy_figure import toy_figure
 from gamagat.experiments.core import EXPERIMENTS, Derived, Measure, Network
 from gamagat.experiments.drawing import run_figure
 from gamagat.experiments.figures import FIGURES
-from gamagat.experiments.lacking import lacking_of_figure, lacking_of_table
+from gamagat.experiments.lacking import lacking
 from gamagat.experiments.results import save_figure, save_result
 from gamagat.experiments.runner import run
 from gamagat.models.core import BUNDLED
@@ -27,7 +27,7 @@ def held(filled, tmp_path_factory):
 
 def left(table, held, **options):
     """Places of a table that are left for somebody whose cache is empty."""
-    found = lacking_of_table(table, shop_at(held / "no cache", **options), held)
+    found = lacking(table, shop_at(held / "no cache", **options), held)
     return [(slot.row, slot.column) for slot in found.slots]
 
 
@@ -37,7 +37,7 @@ def places(table):
 
 def test_nothing_is_left_of_what_the_results_hold(held):
     assert left(toy_table(), held) == []
-    assert lacking_of_table(toy_table(), shop_at(held / "no cache"), held).rows == []
+    assert lacking(toy_table(), shop_at(held / "no cache"), held).rows == []
 
 
 def test_without_results_all_is_left(tmp_path):
@@ -53,7 +53,7 @@ def test_another_network_attack_seed_or_source_is_left(held, tmp_path):
     assert left(toy_table(), held, batch="32") == places(toy_table())
     other = shop_at(tmp_path)
     other.cache.seed = 3
-    assert lacking_of_table(toy_table(), other, held).slots == toy_table().slots
+    assert lacking(toy_table(), other, held).slots == toy_table().slots
     columns = {
         "Clean": Measure(),
         "FGSM": Measure("fgsm"),
@@ -86,8 +86,8 @@ def test_more_of_the_same_is_told_apart(held, filled, tmp_path):
 def test_means_are_shown_where_nothing_is_held_and_worked_out_elsewhere(held, tmp_path):
     table = toy_table(derived=(Derived("mean", "FGSM", ("Normal", "GAT"), "mean"),))
     shop = shop_at(tmp_path / "cache")
-    assert lacking_of_table(table, shop, tmp_path).derived == table.derived
-    assert lacking_of_table(table, shop, held).rows == []
+    assert lacking(table, shop, tmp_path).derived == table.derived
+    assert lacking(table, shop, held).rows == []
 
 
 def test_a_mean_distance_is_held_though_some_images_have_none(filled, tmp_path):
@@ -129,7 +129,7 @@ def drawn(tmp_path_factory):
 
 
 def lines_left(figure, folder, **options):
-    found = lacking_of_figure(figure, shop_at(folder / "no cache", **options), folder)
+    found = lacking(figure, shop_at(folder / "no cache", **options), folder)
     return [(line.row, line.column) for line in found.lines]
 
 

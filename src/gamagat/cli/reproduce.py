@@ -25,7 +25,7 @@ from gamagat.experiments.drawing import run_figure
 from gamagat.experiments.drawn import Drawn
 from gamagat.experiments.figures import FIGURES, Figure, find_any
 from gamagat.experiments.forecast import forecast, forecast_figure
-from gamagat.experiments.lacking import lacking_of_figure, lacking_of_table
+from gamagat.experiments.lacking import lacking
 from gamagat.experiments.results import figure_result, read_results, result_of, save_figure, save_result
 from gamagat.experiments.runner import check, run, train_networks
 from gamagat.experiments.words import command_for, listed, read_network, read_settings
@@ -117,7 +117,7 @@ def reproduce(
         shop.say = log
     if missing and results is not None:
         check(part, shop)
-        part = _left(part, shop, results)
+        part = lacking(part, shop, results)
     if plan:
         _plan(part, shop, as_json)
         return
@@ -146,13 +146,6 @@ def _check(name: str | None, results: Path | None, markdown: Path | None) -> Non
     if Ranks.here().count > 1:
         words = "train with torchrun and gamagat train, then bring the network with --checkpoint"
         raise ConfigError(f"reproduce runs as one process; {words}")
-
-
-def _left(part: Table | Figure, shop: Workshop, results: Path) -> Table | Figure:
-    """What the results do not hold yet."""
-    if isinstance(part, Figure):
-        return lacking_of_figure(part, shop, results)
-    return lacking_of_table(part, shop, results)
 
 
 def _plan(part: Table | Figure, shop: Workshop, as_json: bool) -> None:

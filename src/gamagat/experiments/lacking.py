@@ -20,7 +20,12 @@ SAME = ("network", "source", "changed", "attack", "norm", "eps", "seed")  # what
 Part = TypeVar("Part", Cell, Drawn)
 
 
-def lacking_of_table(table: Table, shop: Workshop, folder: Path) -> Table:
+def lacking(whole: Table | Figure, shop: Workshop, folder: Path) -> Table | Figure:
+    """What is left to do."""
+    return _of_figure(whole, shop, folder) if isinstance(whole, Figure) else _of_table(whole, shop, folder)
+
+
+def _of_table(table: Table, shop: Workshop, folder: Path) -> Table:
     """The places that are left; a figure of another network, attack or seed does not count."""
     path = place_of(folder, table.name)
     known = _measured(read_result(path).cells) if path.exists() else {}
@@ -29,7 +34,7 @@ def lacking_of_table(table: Table, shop: Workshop, folder: Path) -> Table:
     return replace(table, slots=tuple(slots), derived=() if known else table.derived)
 
 
-def lacking_of_figure(figure: Figure, shop: Workshop, folder: Path) -> Figure:
+def _of_figure(figure: Figure, shop: Workshop, folder: Path) -> Figure:
     """The lines that are left; one whose points or plot are others by now does not count."""
     path = place_of(folder, figure.name)
     known = _measured(read_figure(path).lines) if path.exists() else {}
