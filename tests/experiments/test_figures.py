@@ -178,6 +178,8 @@ def test_files_hold_numbers_and_pictures(sketched, tmp_path):
     assert content["lines"][0]["paper"] == [93.0, 92.0]
     assert "NeurIPS 2020" in content["paper"]
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+    for line in result.lines:  # each says of which training it is, as evaluations do
+        assert len(line.about.get("weights", "")) == (0 if line.row == "one dimension" else 16)
     words = page(read_results(tmp_path), link="../results")
     assert "![figure-toy](../results/figure-toy.png)" in words
     assert "11 of 11 lines are drawn" in words

@@ -143,7 +143,7 @@ class Desk:
         if network is None:
             picture = self.draw(line.plot, (), NOTHING, Onlooker())
             return drawn(line, picture, 0, 0.0, {"command": shop.command, "seed": None, "made": made})
-        about = shop.about(line.as_slot(), made)
+        about = shop.about(line.as_slot(), made) | shop.weights_of(network)
         if line.kind == EPOCHS:
             folder = network.model if network.given else str(shop.cache.home(network))
             return drawn(line, self.draw(line.plot, (folder,), NOTHING, Onlooker()), 0, 0.0, about)
@@ -169,5 +169,5 @@ class Desk:
         content: dict[str, Any] = json.loads(place.read_text())
         slot = line.as_slot()
         count = self.shop.cache.images(slot.network, slot.measure)
-        about = self.shop.about(slot, content["made"])
+        about = self.shop.about(slot, content["made"]) | self.shop.weights_of(slot.network)
         return drawn(line, content["picture"], count, content["seconds"], about)

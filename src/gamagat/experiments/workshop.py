@@ -33,6 +33,7 @@ from gamagat.experiments.cells import Cell, of_distances, of_share
 from gamagat.experiments.clock import Clock
 from gamagat.experiments.core import Network, Slot, Table
 from gamagat.experiments.words import without_way
+from gamagat.models.loading.card import read_card
 
 
 @contextmanager
@@ -120,6 +121,13 @@ class Workshop:
         if network.given:
             return words_and_weights(network)
         return network.model, self.cache.home(network) / SELECTED
+
+    def weights_of(self, network: Network) -> dict[str, str]:
+        """Which of all trainings of its recipe a network is, where its card says it."""
+        folder = network.model if network.given else str(self.cache.home(network))
+        card = read_card(folder) if network.weights is None else None
+        known = None if card is None else card.get("weights_sha256")
+        return {} if known is None else {"weights": str(known)[:16]}
 
     def request(self, slot: Slot, place: Path | None) -> EvaluationRequest:
         """The evaluation of a slot in words, to be kept in this place."""
