@@ -111,8 +111,9 @@ def test_images_made_on_one_network_are_judged_on_another(command):
     words = ["transfer", "--source", "digits-cnn", "--target", "digits-cnn", "--data", "digits", "--json"]
     words += ["--n", str(IMAGES), "--attack", "fgsm", "--attack", "pgd:steps=7"]
     here, there = (json.loads(command(*words, "--device", device)[1]) for device in (DEVICE, "cpu"))
-    assert set(here) == set(there)
-    assert here["attacks"].keys() == there["attacks"].keys()
+    for ours, theirs in zip(here["attacks"], there["attacks"], strict=True):
+        left = [abs(ours["accuracy"][name] - theirs["accuracy"][name]) for name in theirs["accuracy"]]
+        assert max(left) * IMAGES / 100 <= NEAR
 
 
 def test_the_verdict_of_a_diagnosis_is_that_of_a_cpu(command):
