@@ -96,12 +96,8 @@ def reproduce(
 ) -> None:
     """Measure a table or a figure of the paper, ours beside theirs; the same command goes on."""
     _check(name, results, markdown)
-    if missing and (name is None or results is None):
-        raise ConfigError("--missing needs the name of a table or figure, and --results DIR that may hold it")
-    if missing and (option or attack_option):
-        raise ConfigError(
-            "--missing is about the experiment's own settings; leave out --set and --attack-set"
-        )
+    if missing:
+        _check_missing(name, results, [*(option or []), *(attack_option or [])])
     if name is None:
         _write_page(results, markdown)
         show({"page": str(markdown)}, [Text(f"{markdown} is written")], as_json)
@@ -146,6 +142,15 @@ def _check(name: str | None, results: Path | None, markdown: Path | None) -> Non
     if Ranks.here().count > 1:
         words = "train with torchrun and gamagat train, then bring the network with --checkpoint"
         raise ConfigError(f"reproduce runs as one process; {words}")
+
+
+def _check_missing(name: str | None, results: Path | None, settings: list[str]) -> None:
+    """Refuse what cannot be told to be missing."""
+    if name is None or results is None:
+        raise ConfigError("--missing needs the name of a table or figure, and --results DIR that may hold it")
+    if settings:
+        words = "leave out --set and --attack-set"
+        raise ConfigError(f"--missing is about the experiment's own settings; {words}")
 
 
 def _plan(part: Table | Figure, shop: Workshop, as_json: bool) -> None:

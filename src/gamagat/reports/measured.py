@@ -67,19 +67,15 @@ def _converted(measured: Sequence[Cell]) -> Iterator[str]:
 def _mixed(measured: Sequence[Cell]) -> Iterator[str]:
     """A sentence on every row whose figures are not all of one network: it may have been trained anew."""
     networks: dict[tuple[str, str], dict[str, set[str]]] = {}
-    unknown: dict[tuple[str, str], bool] = {}
     for cell in measured:
         if "network" in cell.about:
-            place, weights = (cell.row, str(cell.about.get("data"))), cell.about.get("weights")
-            networks.setdefault(place, {}).setdefault(cell.about["network"], set()).update(
-                [weights] if weights else []
-            )
-            unknown[place] = unknown.get(place, False) or not weights
+            found = networks.setdefault((cell.row, str(cell.about.get("data"))), {})
+            found.setdefault(cell.about["network"], set()).add(cell.about.get("weights") or "")
     for (row, data), found in networks.items():
-        count = sum(max(1, len(weights)) for weights in found.values())
+        count = sum(max(1, len(weights - {""})) for weights in found.values())
         if count > 1:
             yield f"{row} on {data}: these figures are of {count} sets of weights."
-        elif unknown[row, data] and any(found.values()):
+        elif any(len(weights) > 1 for weights in found.values()):
             yield f"{row} on {data}: some of these figures are from before weights were written down."
 
 
