@@ -31,7 +31,14 @@ from gamagat.experiments.drawing import Sketch, run_figure
 from gamagat.experiments.drawn import Drawn
 from gamagat.experiments.figures import FIGURES, Figure, Line, find_any
 from gamagat.experiments.lacking import lacking
-from gamagat.experiments.results import place_of, read_figure, read_result, save_figure, save_result
+from gamagat.experiments.results import (
+    check_folder,
+    place_of,
+    read_figure,
+    read_result,
+    save_figure,
+    save_result,
+)
 from gamagat.experiments.runner import Outcome, check, run
 from gamagat.experiments.words import command_for
 from gamagat.experiments.workshop import Workshop
@@ -228,10 +235,7 @@ def _check(recipes: Sequence[str], known: list[str], options: argparse.Namespace
             )
         for part in found:
             check(part, shop)
-    if options.results.exists() and not options.results.is_dir():
-        raise ConfigError(
-            f"{options.results} is a file and no results can be kept in it; give another --results"
-        )
+    check_folder(options.results)
     for name in options.tables:
         whole = find_any(name)
         if (path := place_of(options.results, whole.name)).exists():

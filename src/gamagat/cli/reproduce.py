@@ -26,7 +26,14 @@ from gamagat.experiments.drawn import Drawn
 from gamagat.experiments.figures import FIGURES, Figure, find_any
 from gamagat.experiments.forecast import forecast, forecast_figure
 from gamagat.experiments.lacking import lacking
-from gamagat.experiments.results import figure_result, read_results, result_of, save_figure, save_result
+from gamagat.experiments.results import (
+    check_folder,
+    figure_result,
+    read_results,
+    result_of,
+    save_figure,
+    save_result,
+)
 from gamagat.experiments.runner import check, run, train_networks
 from gamagat.experiments.words import command_for, listed, read_network, read_settings
 from gamagat.experiments.workshop import Workshop
@@ -137,8 +144,8 @@ def _check(name: str | None, results: Path | None, markdown: Path | None) -> Non
         raise ConfigError(
             f"there is no folder {markdown.parent} to write {markdown.name} into; make it first"
         )
-    if results is not None and results.exists() and not results.is_dir():
-        raise ConfigError(f"{results} is a file and no results can be kept in it; give another --results")
+    if results is not None:
+        check_folder(results)
     if Ranks.here().count > 1:
         words = "train with torchrun and gamagat train, then bring the network with --checkpoint"
         raise ConfigError(f"reproduce runs as one process; {words}")

@@ -159,6 +159,12 @@ def _alone_in(folder: Path) -> Iterator[None]:
             os.close(place)
 
 
+def check_folder(folder: Path) -> None:
+    """Refuse a file in place of a folder, before anything is measured."""
+    if folder.exists() and not folder.is_dir():
+        raise RunError(f"{folder} is a file and no results can be kept in it; give another --results")
+
+
 def place_of(folder: Path, name: str) -> Path:
     """The file of a table or a figure."""
     return folder / f"{name}.json"

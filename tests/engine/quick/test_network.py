@@ -324,12 +324,13 @@ def test_a_stand_in_that_the_network_has_left_behind_is_made_anew():
     assert known(net) is None
 
 
-def test_what_was_compiled_serves_those_who_ask_for_less(monkeypatch):
+@pytest.mark.parametrize("serves", [True, False])
+def test_what_was_compiled_serves_those_who_ask_for_less(monkeypatch, serves):
     asked: list[int] = []
 
     def made(model, precision, sample, passes, say):
         asked.append(passes)
-        return Quick(model, "a stand-in", False)
+        return Quick(model, "a stand-in", False) if serves else None  # then the network itself, as often
 
     monkeypatch.setattr(network, "quickened", made)
     net, many = usual(), network.WORTH_COMPILING
