@@ -171,6 +171,49 @@ def test_a_second_run_trains_and_attacks_nothing(filled, no_training, monkeypatc
     assert by_place(after) == by_place(before)
 
 
+def counting(monkeypatch):
+    """The targets of every transfer that is made."""
+    made, transfer = [], workshop.transfer
+
+    def counted(request, onlooker):
+        made.append(request.targets)
+        return transfer(request, onlooker)
+
+    monkeypatch.setattr(workshop, "transfer", counted)
+    return made
+
+
+def test_images_of_a_source_are_made_once_for_all_rows(filled, monkeypatch, tmp_path):
+    copytree(filled, tmp_path / "cache")
+    one_by_one, together = shop_at(tmp_path / "cache"), shop_at(tmp_path / "cache")
+    table = toy_table().only(columns=["transfer"])
+    for shop in (one_by_one, together):
+        shop.cache.seed = 5  # nothing is measured yet
+    apart = [run(table.only(rows=[row]), one_by_one).cells[0] for row in table.rows]
+    for slot in table.slots:
+        one_by_one.cache.evaluation(slot.network, slot.measure).unlink()
+    made = counting(monkeypatch)
+    cells = run(table, together).cells
+    assert [len(targets) for targets in made] == [2]
+    assert [cell.ours for cell in cells] == [cell.ours for cell in apart]
+    assert [cell.about["weights"] for cell in cells] == [cell.about["weights"] for cell in apart]
+    assert len({cell.ours for cell in cells}) == 2  # networks that cannot be mistaken for each other
+
+
+def test_a_row_whose_network_fails_does_not_keep_a_transfer_from_the_others(filled, monkeypatch, tmp_path):
+    copytree(filled, tmp_path / "cache")
+    shop = shop_at(tmp_path / "cache")
+    shop.cache.seed = 5  # nothing is measured yet
+    torch.save(torch.nn.Linear(64, 10).state_dict(), tmp_path / "wrong.pt")
+    table = toy_table(rows={"Normal": NORMAL, "wrong": NORMAL, "GAT": GAT}).only(columns=["transfer"])
+    wrong = Network("", "digits-cnn", weights=str(tmp_path / "wrong.pt"), given=True)
+    made = counting(monkeypatch)
+    outcome = run(table.with_networks({"wrong": wrong}), shop)
+    assert [len(targets) for targets in made] == [3, 1, 2, 1, 2, 1]  # it fails before images are made
+    assert [cell.measured for cell in outcome.cells] == [True, False, True]
+    assert "wrong.pt" in outcome.cells[1].reason
+
+
 def test_a_transfer_ends_when_the_time_is_over(filled, monkeypatch, tmp_path):
     """Not at its own end, which may be far."""
     copytree(filled, tmp_path / "cache")

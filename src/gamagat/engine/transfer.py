@@ -47,7 +47,7 @@ class TransferRequest:
     source: str
     targets: tuple[str, ...]
     source_weights: Path | None = None
-    target_weights: tuple[Path, ...] = ()
+    target_weights: tuple[Path | None, ...] = ()
     data: str = "digits"
     data_dir: Path | None = None
     split: str = "test"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -105,8 +105,7 @@ class Workshop:
         self.say(f"measuring {slot.row}, {slot.column}")
         place = self.cache.evaluation(slot.network, slot.measure)
         if slot.measure.source is not None:
-            with in_words(str(slot.measure.attack)):
-                self._carry(slot, place)
+            self._carry_all(table, slot)
             return self._carried_cell(table, slot, place)
         with self.looking() as onlooker, in_words(slot.measure.attack or EVALUATED):
             result = self._prepared(slot, place).run(onlooker)
@@ -161,30 +160,52 @@ class Workshop:
             raise ModelError(f"{slot.measure.attack} looks for no distances; measure its accuracy")
         return of_distances(table, slot, attack.nearest, attack.seconds, about)
 
-    def _carry(self, slot: Slot, place: Path) -> None:
-        """Make the images on the source, judge them on the network, and keep what came out."""
-        network, measure = slot.network, slot.measure
+    def _carry_all(self, table: Table, slot: Slot) -> None:
+        """Fill this slot, and with the same images all others that wait for them."""
+        together = self._alike(table, slot)
+        try:
+            self._carry(together)
+        except ModelError:  # another network's, perhaps, which is told in its own place
+            if together == [slot]:
+                raise
+            self._carry([slot])
+
+    def _alike(self, table: Table, slot: Slot) -> list[Slot]:
+        """This slot, and one for every other network that is there and is to be shown the same images."""
+        eps = self.cache.eps(slot.network, slot.measure)
+        found = {self.cache.evaluation(slot.network, slot.measure): slot}
+        for other in table.slots:
+            # The measure names the source, and with it the data.
+            if other.measure == slot.measure and self.cache.is_trained(other.network):
+                place = self.cache.evaluation(other.network, other.measure)
+                if self.cache.eps(other.network, other.measure) == eps and not place.is_file():
+                    found.setdefault(place, other)
+        return list(found.values())
+
+    def _carry(self, slots: Sequence[Slot]) -> None:
+        """Make the images on the source, judge them on each network, and keep what came out."""
+        network, measure = slots[0].network, slots[0].measure
         assert measure.source is not None
         assert measure.attack is not None
-        source, target = self.files(measure.source), self.files(network)
+        (source, weights), targets = self.files(measure.source), [self.files(slot.network) for slot in slots]
         began = monotonic()
         request = TransferRequest(
-            source[0], (target[0],), source[1], () if target[1] is None else (target[1],), network.data,
-            self.cache.data_dir, "test", self.cache.images(network, measure), measure.norm,
+            source, tuple(words for words, _ in targets), weights, tuple(file for _, file in targets),
+            network.data, self.cache.data_dir, "test", self.cache.images(network, measure), measure.norm,
             repr(self.cache.eps(network, measure)), (measure.attack,), self.cache.seed, self.batch_size,
             self.device,
         )  # fmt: skip
-        with self.looking() as onlooker:
+        with self.looking() as onlooker, in_words(measure.attack):
             result = transfer(request, self.clock.onlooker(onlooker))
-        share = list(result.attacks[measure.attack].values())[-1]
-        place.parent.mkdir(parents=True, exist_ok=True)
         made = circumstances(choose_device(self.device), self.batch_size or 0, 1)
-        content = {"count": share.count, "of": share.of, "seconds": monotonic() - began, "made": made}
-        content |= {
-            "source": self.cache.home(measure.source).name,
-            "weights": list(result.weights.values())[-1],
-        }
-        write_json(place, content)
+        common = {"seconds": (monotonic() - began) / len(slots), "made": made}
+        common |= {"source": self.cache.home(measure.source).name}
+        shares = list(result.attacks[measure.attack].values())[1:]  # the first is the source's own
+        hashes = list(result.weights.values())[1:]
+        for slot, share, weights_hash in zip(slots, shares, hashes, strict=True):
+            place = self.cache.evaluation(slot.network, slot.measure)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            write_json(place, {"count": share.count, "of": share.of, "weights": weights_hash} | common)
 
     def _carried_cell(self, table: Table, slot: Slot, place: Path) -> Cell:
         content = json.loads(place.read_text())
