@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -172,11 +173,15 @@ def in_turn(recipes: Sequence[str], seconds: float | None) -> int:
 def ended(words: Sequence[str], seconds: float | None) -> int:
     """The exit code of a command; one that does not end in time is killed, not left behind."""
     process = subprocess.Popen(words)
+    # Ctrl-C reaches both; this signal is sent to one of them.
+    before = signal.signal(signal.SIGTERM, lambda *_: process.terminate())
     try:
         return _waited(process, None if seconds is None else seconds + PATIENCE)
     except KeyboardInterrupt:  # which the command has had as well
         _waited(process, PATIENCE)
         raise
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _waited(process: subprocess.Popen[bytes], seconds: float | None) -> int:
@@ -189,6 +194,7 @@ def _waited(process: subprocess.Popen[bytes], seconds: float | None) -> int:
 
 def main() -> None:
     options = _options()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: what is known is written down
     try:
         sys.exit(_main(options))
     except GamagatError as error:

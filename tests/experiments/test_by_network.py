@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 from shutil import copytree
+from time import monotonic, sleep
 
 import pytest
 
@@ -282,3 +283,29 @@ def test_an_interrupted_process_may_come_to_its_end(script, monkeypatch, tmp_pat
         script["ended"]([sys.executable, "-c", code], None)
     assert (tmp_path / "end").exists()
     assert waits == [None, script["PATIENCE"]]
+
+
+def test_a_process_is_ended_with_the_script(tmp_path):
+    """One that is left behind would hold the GPU."""
+    child = f"""
+import pathlib, signal, sys, time
+signal.signal(signal.SIGTERM, signal.default_int_handler)
+try:
+    pathlib.Path({str(tmp_path / "began")!r}).touch()
+    time.sleep(60)
+except KeyboardInterrupt:
+    pathlib.Path({str(tmp_path / "ended")!r}).touch()
+    sys.exit(130)
+"""
+    parent = f"""
+import runpy, sys
+sys.exit(runpy.run_path({str(SCRIPT)!r})["ended"]([sys.executable, "-c", {child!r}], None))
+"""
+    process = subprocess.Popen([sys.executable, "-c", parent])
+    until = monotonic() + 60
+    while not (tmp_path / "began").exists():
+        assert monotonic() < until
+        sleep(0.05)
+    process.terminate()
+    assert process.wait(60) == 130
+    assert (tmp_path / "ended").exists()

@@ -31,6 +31,19 @@ def test_afterwards_nothing_is(filled):
     assert plan.seconds == 0
 
 
+def test_images_that_an_earlier_row_makes_are_only_judged(filled, tmp_path, monkeypatch):
+    from gamagat.experiments import pace  # noqa: PLC0415
+
+    monkeypatch.setattr(pace, "_pace", lambda model, images: pace.Pace(1.0, 2.0))
+    table = toy_table().only(columns=["transfer"])
+    there, nothing = shop_at(filled), shop_at(tmp_path)
+    there.cache.seed = 5  # networks are trained, nothing is measured yet
+    making = 40 * (2 * 1 + 1 * 2)  # one step and a look, for 40 images
+    assert [item.seconds for item in forecast(table, there).items[-2:]] == [making, 40]
+    # Before the second is trained, the first has been through.
+    assert [item.seconds for item in forecast(table, nothing).items[-2:]] == [making, making]
+
+
 def test_what_is_left_of_a_training_goes_by_the_epochs_that_are_done(shop):
     def batch(number, *_):
         if number == 1:

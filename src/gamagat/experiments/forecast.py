@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import takewhile
 
 from gamagat.attacks.combine import gradients, passes
 from gamagat.engine.plan import plan_attack
@@ -151,9 +152,19 @@ def _measuring(table: Table, slot: Slot, shop: Workshop, paces: Paces) -> tuple[
         if (lack := shop.cache.lack(network)) is not None:
             raise lack
     images = shop.cache.images(slot.network, slot.measure)
+    if _made_before(table, slot, shop):
+        return f"{images} images", images * paces.of(slot.network).forward
     # Images for a transfer are made on the source.
     pace = paces.of(slot.measure.source or slot.network)
     return f"{images} images", images * _reaching(table, slot) * _image_seconds(slot, shop, pace)
+
+
+def _made_before(table: Table, slot: Slot, shop: Workshop) -> bool:
+    """Whether images for a transfer are only to be judged, as an earlier row makes them."""
+    if slot.measure.source is None or not shop.cache.is_trained(slot.network):
+        return False
+    earlier = takewhile(lambda other: other != slot, table.slots)
+    return any(other.measure == slot.measure and shop.known(table, other) is None for other in earlier)
 
 
 def _image_seconds(slot: Slot, shop: Workshop, pace: Pace) -> float:

@@ -78,4 +78,6 @@ def _serves(known: Cell | Drawn | None, slot: Slot, shop: Workshop) -> bool:
         return False  # which is told where it is measured
     if seen > count and not known.about.get("changed"):
         return True  # results would not take one of fewer images
-    return (not seen or seen >= count) and all(known.about.get(key) == wanted.get(key) for key in SAME)
+    drawn = slot.measure.attack is not None  # untouched images are the same with every seed
+    same = [key for key in SAME if drawn or key != "seed"]
+    return (not seen or seen >= count) and all(known.about.get(key) == wanted.get(key) for key in same)
