@@ -44,7 +44,12 @@ class Probabilities(nn.Sequential):
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (nn.Conv2d(3, 2, 3), "cannot take images of shape (3, 1, 4, 4)"),
+        (nn.Conv2d(3, 2, 3), "they have 1 channels, and its first convolution takes 3; give it images"),
+        (nn.Sequential(nn.Flatten(), nn.Linear(9, 5)), "cannot be multiplied (3x16 and 9x5); give it images"),
+        (
+            Probabilities(nn.Conv2d(1, 2, 5)),
+            "of shape (3, 1, 4, 4) (batch, channel, height, width): Calculated",
+        ),
         (nn.Conv2d(1, 2, 3), "must return logits of shape (3, classes)"),
         (lambda images: [images], "got list"),
         (nn.Sequential(nn.Flatten(), nn.Linear(16, 1)), "at least 2 classes"),

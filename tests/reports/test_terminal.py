@@ -1,11 +1,12 @@
 """How a run speaks while it works."""
 
 import sys
+from time import sleep
 
 import pytest
 
 from gamagat.reports import terminal
-from gamagat.reports.terminal import Pulse, onlooker
+from gamagat.reports.terminal import Pulse, busy, onlooker
 
 
 @pytest.fixture
@@ -50,6 +51,19 @@ def test_a_short_run_and_one_for_a_machine_say_nothing_but_what_is_unusual(clock
     with onlooker(quiet=True) as watching:
         watching.say("odd")
     assert capsys.readouterr().err == "note: odd\n"
+
+
+def test_work_without_an_end_in_sight_turns_on_a_terminal_alone(monkeypatch, capsys):
+    with busy("looking [at] it"):
+        pass
+    assert capsys.readouterr() == ("", "")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    with busy("looking [at] it"):
+        sleep(0.3)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "looking [at] it" in err
 
 
 @pytest.mark.parametrize("more", [[], ["--json"]])

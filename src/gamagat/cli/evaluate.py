@@ -36,8 +36,9 @@ from gamagat.engine.ranks import Ranks
 from gamagat.engine.request import EvaluationRequest, prepare
 from gamagat.reports.findings import findings_view
 from gamagat.reports.tables import curve_lines, evaluation_table
-from gamagat.reports.terminal import console, fail, note, onlooker
+from gamagat.reports.terminal import busy, console, fail, note, onlooker
 
+LOOKING = "looking at the network and its data"
 UNFINISHED = 3  # exit code of an evaluation whose time was over before its end
 
 
@@ -91,7 +92,9 @@ def evaluate(
     if not as_json:
         for name, value in prepared.facts().items():
             screen.print(f"[dim]{name:>9}[/]  {escape(value)}", soft_wrap=not sys.stdout.isatty())
-    _heed(prepared.check(), force)
+    with busy(LOOKING):
+        found = prepared.check()
+    _heed(found, force)
     with onlooker(quiet=as_json) as watching:
         result = prepared.run(watching)
     if as_json:
@@ -123,7 +126,9 @@ def doctor(
     request = EvaluationRequest(
         model, weights, data, data_dir, split, norm=norm, eps=eps, attacks=attacks_of(attack), device=device
     )
-    found = prepare(request).examine(quick=False)
+    prepared = prepare(request)
+    with busy(LOOKING):
+        found = prepared.examine(quick=False)
     if as_json:
         print(json.dumps([asdict(finding) for finding in found]))
     else:

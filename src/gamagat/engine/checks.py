@@ -3,6 +3,7 @@
 from typing import Any
 
 import torch
+from torch import nn
 
 from gamagat.attacks.network import is_memory
 from gamagat.data.core import Dataset, outside
@@ -65,10 +66,9 @@ def check_model(model: Model, images: Images, force: bool = False) -> int:
     except Exception as error:
         if is_memory(error):
             raise
-        reason = " ".join(str(error).split())[:300] or type(error).__name__
         raise ModelError(
-            f"the network cannot take images of shape {tuple(images.shape)} "
-            f"(batch, channel, height, width): {reason}"
+            f"the network cannot take images of shape {tuple(images.shape)} (batch, channel, height, width): "
+            f"{_misfit(model, images) or said(error)}; give it images of the kind that it was made for"
         ) from error
     if not isinstance(logits, torch.Tensor) or logits.ndim != 2 or len(logits) != len(images):
         what = tuple(logits.shape) if isinstance(logits, torch.Tensor) else type(logits).__name__
@@ -90,6 +90,20 @@ def check_model(model: Model, images: Images, force: bool = False) -> int:
             "take off its last softmax, or attacks see gradients that saturation has killed (--force goes on)"
         )
     return int(logits.shape[1])
+
+
+def said(error: Exception) -> str:
+    """What an error says, on one line."""
+    return " ".join(str(error).split()).removesuffix(".")[:300] or type(error).__name__
+
+
+def _misfit(model: Model, images: Images) -> str:
+    """Why images do not fit, where it is their channels: torch tells it by the shape of a weight."""
+    parts = model.modules() if isinstance(model, nn.Module) else ()
+    first = next((part for part in parts if isinstance(part, nn.Conv2d)), None)
+    if first is None or first.in_channels == images.shape[1]:
+        return ""
+    return f"they have {images.shape[1]} channels, and its first convolution takes {first.in_channels}"
 
 
 def _are_probabilities(logits: Scores) -> bool:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
+from gamagat.engine.checks import said
 from gamagat.engine.quick.agreement import SAMPLE
 from gamagat.engine.quick.network import check_precision, quickened
 from gamagat.engine.runtime import borrowed, choose_device
@@ -88,7 +89,9 @@ def _pace(model: Model, images: Images) -> Pace:
         images = images[: _size(model, images)]
         ahead, whole = _seconds(forward, images), _seconds(both, images)
     except RuntimeError as error:  # a network that does not take these images
-        raise ModelError(f"the network cannot take images of shape {tuple(images.shape)}: {error}") from None
+        raise ModelError(
+            f"the network cannot take images of shape {tuple(images.shape)}: {said(error)}"
+        ) from None
     return Pace(ahead, max(whole - ahead, 0.0))
 
 

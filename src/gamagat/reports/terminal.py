@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from time import monotonic
 from typing import Any
 
@@ -66,6 +66,11 @@ class Pulse:
 def log(words: str) -> None:
     """A plain line on standard error, for a file that somebody follows."""
     print(words, file=sys.stderr, flush=True)
+
+
+def busy(words: str) -> AbstractContextManager[object]:
+    """Something turns on the terminal, beside these words, while nobody can say how far it is."""
+    return Console(stderr=True).status(escape(words)) if sys.stderr.isatty() else nullcontext()
 
 
 @contextmanager
