@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from attacks.planes import Linear, grey_images
 from gamagat.attacks.combine import restarts
 from gamagat.attacks.core import ATTACKS
 from gamagat.attacks.network import Network
@@ -17,6 +18,7 @@ from gamagat.pieces.threat import L2, ThreatModel
 from helpers import images_like, seeded, tiny_network
 
 THREAT = ThreatModel(L2, 0.3)
+FAR = (0.04, 8)  # not so near that the first step of Adam leads past
 QUICK = {"steps": 40, "searches": 4, "rate": 0.02, "c": 0.1}
 
 
@@ -31,38 +33,10 @@ def attacked(
     return ATTACKS.make("cw", **options)(model, x, y, threat, Noise.for_images(torch.arange(len(x))), target)
 
 
-class Linear(nn.Module):
-    """Planes between classes, so near to images of about middle grey that no pixel meets its end."""
-
-    def __init__(self, classes: int, scale: float) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.randn(classes, 48, generator=torch.Generator().manual_seed(0)))
-        self.scale = scale
-
-    def forward(self, images: Tensor) -> Tensor:
-        return self.scale * (images - 0.5).flatten(1) @ self.weight.T
-
-    def distances(self, x: Tensor, y: Tensor) -> Tensor:
-        """How far the boundary with each class is; infinite for the label."""
-        logits, weight = self(x).detach() / self.scale, self.weight.detach()
-        gaps = logits.gather(1, y[:, None]) - logits
-        return (gaps / (weight[y][:, None] - weight).norm(dim=2)).scatter(1, y[:, None], float("inf"))
-
-
-def grey_images(model: Linear) -> tuple[Tensor, Tensor, Tensor]:
-    """Images with their labels and distances, none of them so near that the first step of Adam leads past."""
-    x = 0.5 + 0.5 * (images_like(24)[..., :4, :4] - 0.5)
-    y = model(x).argmax(1)
-    distances = model.distances(x, y)
-    far = distances.amin(1) > 0.04
-    assert far.sum() >= 8
-    return x[far], y[far], distances[far]
-
-
 @pytest.mark.parametrize(("classes", "scale"), [(2, 1), (2, 100), (6, 1), (6, 100)])
 def test_the_distance_to_a_plane_is_the_closed_form(classes, scale):
     model = Linear(classes, scale)
-    x, y, distances = grey_images(model)
+    x, y, distances = grey_images(model, *FAR)
     outcome = attacked(model, x, y, steps=200, searches=6, c=0.1 / scale)
     ratio = THREAT.distance(outcome.images, x) / distances.amin(1)
     assert (model(outcome.images).argmax(1) != y).all()
@@ -72,7 +46,7 @@ def test_the_distance_to_a_plane_is_the_closed_form(classes, scale):
 
 def test_its_own_options_come_as_near():
     model = Linear(6, 30)
-    x, y, distances = grey_images(model)
+    x, y, distances = grey_images(model, *FAR)
     outcome = attacked(model, x, y)
     ratio = THREAT.distance(outcome.images, x) / distances.amin(1)
     assert (ratio >= 0.9999).all()
@@ -82,7 +56,7 @@ def test_its_own_options_come_as_near():
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_target_is_walked_to(rank):
     model = Linear(6, 1)
-    x, y, distances = grey_images(model)
+    x, y, distances = grey_images(model, *FAR)
     distance, target = (part[:, rank] for part in distances.sort(1))
     outcome = attacked(model, x, y, target, steps=200, searches=6, c=0.1)
     found, prediction = THREAT.distance(outcome.images, x), model(outcome.images).argmax(1)

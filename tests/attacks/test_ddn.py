@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from attacks.planes import Linear, grey_images
 from gamagat.attacks.combine import restarts
 from gamagat.attacks.core import ATTACKS
 from gamagat.attacks.network import Network
@@ -19,6 +20,7 @@ from gamagat.pieces.threat import L2, ThreatModel
 from helpers import images_like, seeded, tiny_network
 
 THREAT = ThreatModel(L2, 0.3)
+FAR = (0.02, 12)  # not so near that 100 steps cannot shrink to it
 
 
 def attacked(
@@ -32,38 +34,10 @@ def attacked(
     return ATTACKS.make("ddn", **options)(model, x, y, threat, Noise.for_images(torch.arange(len(x))), target)
 
 
-class Linear(nn.Module):
-    """Planes between classes, so near to images of about middle grey that no pixel meets its end."""
-
-    def __init__(self, classes: int, scale: float) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.randn(classes, 48, generator=torch.Generator().manual_seed(0)))
-        self.scale = scale
-
-    def forward(self, images: Tensor) -> Tensor:
-        return self.scale * (images - 0.5).flatten(1) @ self.weight.T
-
-    def distances(self, x: Tensor, y: Tensor) -> Tensor:
-        """How far the boundary with each class is; infinite for the label."""
-        logits, weight = self(x).detach() / self.scale, self.weight.detach()
-        gaps = logits.gather(1, y[:, None]) - logits
-        return (gaps / (weight[y][:, None] - weight).norm(dim=2)).scatter(1, y[:, None], float("inf"))
-
-
-def grey_images(model: Linear) -> tuple[Tensor, Tensor, Tensor]:
-    """Images with their labels and distances, none of them so near that 100 steps cannot shrink to it."""
-    x = 0.5 + 0.5 * (images_like(24)[..., :4, :4] - 0.5)
-    y = model(x).argmax(1)
-    distances = model.distances(x, y)
-    far = distances.amin(1) > 0.02
-    assert far.sum() >= 12
-    return x[far], y[far], distances[far]
-
-
 @pytest.mark.parametrize(("classes", "scale"), [(2, 1), (2, 100), (6, 30), (6, 3000)])
 def test_the_distance_to_a_plane_is_the_closed_form(classes, scale):
     model = Linear(classes, scale)
-    x, y, distances = grey_images(model)
+    x, y, distances = grey_images(model, *FAR)
     outcome = attacked(model, x, y, levels=0)
     ratio = THREAT.distance(outcome.images, x) / distances.amin(1)
     assert (model(outcome.images).argmax(1) != y).all()
@@ -77,7 +51,7 @@ def test_the_distance_to_a_plane_is_the_closed_form(classes, scale):
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_target_is_walked_to(rank):
     model = Linear(6, 30)
-    x, y, distances = grey_images(model)
+    x, y, distances = grey_images(model, *FAR)
     distance, target = (part[:, rank] for part in distances.sort(1))
     outcome = attacked(model, x, y, target, levels=0, steps=300)
     found, prediction = THREAT.distance(outcome.images, x), model(outcome.images).argmax(1)
