@@ -14,16 +14,16 @@ from gamagat.attacks.combine import restarts as begin_again
 from gamagat.attacks.core import ATTACKS, FEW_CLASSES, USES_DLR, Attack, check_norm
 from gamagat.attacks.network import Network
 from gamagat.attacks.outcome import Outcome
-from gamagat.data.core import Dataset, from_tensors, load_data
-from gamagat.engine.checks import check_batch_size, check_images, check_labels, check_model
+from gamagat.data.core import DATASETS, Dataset, from_tensors, load_data
+from gamagat.engine.checks import check_batch_size, check_images, check_labels, check_model, said
 from gamagat.engine.doctor import Finding, examine
-from gamagat.engine.evaluate import Words
+from gamagat.engine.evaluate import INTERRUPTED, Words
 from gamagat.engine.evaluate import evaluate as run_evaluation
 from gamagat.engine.plan import plan_attacks, read_threat
 from gamagat.engine.results import Evaluation
-from gamagat.engine.runtime import borrowed, default_batch_size, device_of, fitted
+from gamagat.engine.runtime import borrowed, default_batch_size, device_of, fitted, own_dice, uncast
 from gamagat.engine.watch import Onlooker
-from gamagat.errors import ConfigError, DataError, ModelError
+from gamagat.errors import ConfigError, DataError, ModelError, unknown
 from gamagat.pieces.noise import Noise
 from gamagat.pieces.threat import ThreatModel
 from gamagat.pieces.types import Images, Labels, Scores
@@ -57,7 +57,7 @@ class ReadyAttack:
             raise DataError(f"ids must be {len(images)} whole numbers, got {tuple(ids.shape)} of {ids.dtype}")
         device = device_of(self.model) or images.device
         size = self.batch_size or default_batch_size(tuple(images.shape[1:]), device)
-        with borrowed(self.model):
+        with borrowed(self.model), uncast(), own_dice(self.seed):
             network = Network(fitted(self.model, _wide(images[:1]).dtype), size)
             labels = labels.long()
             classes = check_model(network, _wide(images[:16]).to(device))
@@ -106,14 +106,34 @@ def attack(
         raise ConfigError(
             f"the model must be a torch module or a function of images, got {type(model).__name__}"
         )
-    check_batch_size(batch_size)
-    name, said = parse_spec(name)
-    options = said | options
-    times = read_value(write_value(restarts), int, "restarts")
+    batch_size = _size(batch_size)
+    _check_preset(preset)
+    name, given = parse_spec(name)
+    options = given | options
+    times, seed = whole(restarts, "restarts"), whole(seed, "seed")
     search = begin_again(ATTACKS.make(name, preset, **options), times)
     threat = read_threat(norm, eps)
     check_norm(name, threat.norm)
     return ReadyAttack(search, model, threat, seed, batch_size, USES_DLR in ATTACKS[name].tags)
+
+
+def whole(value: Any, what: str) -> int:
+    """A whole number of Python's, of numpy's, or in words."""
+    number: int = read_value(write_value(value), int, what)
+    return number
+
+
+def _size(given: Any) -> int | None:
+    size = None if given is None else whole(given, "the batch size")
+    check_batch_size(size)
+    return size
+
+
+def _check_preset(name: str | None) -> None:
+    """Refuse a family of data that nobody has heard of: its settings would be the usual ones."""
+    known = {*ATTACKS.families(), *DATASETS.names()}
+    if name is not None and name not in known:
+        raise unknown("preset", name, known)
 
 
 def _warn(words: str) -> None:
@@ -140,9 +160,9 @@ def evaluate(
     With `out` the run is kept in that folder, and the same call goes on with it. The doctor looks first: what
     makes the numbers worthless is an error unless `force` is given, the rest is told to the onlooker.
     """
-    check_batch_size(batch_size)
+    batch_size, restarts, seed = _size(batch_size), whole(restarts, "restarts"), whole(seed, "seed")
     attacks = [attacks] if isinstance(attacks, str) else list(attacks)
-    data = data if isinstance(data, Dataset) else _gathered(model, data)
+    data = data if isinstance(data, Dataset) else _gathered(model, data, force)
     device = device_of(model) or torch.device("cpu")
     threat = read_threat(norm, eps, dict(data.eps))
     plan = plan_attacks(attacks, data.preset, restarts, threat.norm)
@@ -152,7 +172,7 @@ def evaluate(
         onlooker,
         force,
     )
-    return run_evaluation(
+    result = run_evaluation(
         model,
         data,
         threat,
@@ -165,6 +185,9 @@ def evaluate(
         out=None if out is None else Path(out),
         force=force,
     )
+    if result.stopped == INTERRUPTED:  # what is known is in `out`; nobody must take it for the whole
+        raise KeyboardInterrupt
+    return result
 
 
 def _heed(findings: list[Finding], onlooker: Onlooker, force: bool) -> None:
@@ -175,27 +198,28 @@ def _heed(findings: list[Finding], onlooker: Onlooker, force: bool) -> None:
         onlooker.say(words)
 
 
-def _gathered(model: Callable[[Images], Scores], data: Any) -> Dataset:
+def _gathered(model: Callable[[Images], Scores], data: Any, force: bool) -> Dataset:
     """A data set from its name, from tensors, or from batches of them."""
     if isinstance(data, str):
         return load_data(data)
     try:
         tensors = data if isinstance(data, tuple) else tuple(map(torch.cat, zip(*data, strict=True)))
         images, labels = tensors
-    except (TypeError, ValueError, RuntimeError):
+    except (TypeError, ValueError, RuntimeError) as error:
         raise DataError(
             "data must be a data set or its name, (images, labels), or batches of them, "
-            f"got {type(data).__name__}"
-        ) from None
-    return _dataset(model, images, labels)
+            f"got {type(data).__name__}: {said(error)}"
+        ) from error
+    return _dataset(model, images, labels, force)
 
 
-def _dataset(model: Callable[[Images], Scores], images: Images, labels: Labels) -> Dataset:
+def _dataset(model: Callable[[Images], Scores], images: Images, labels: Labels, force: bool) -> Dataset:
     """Tensors as a data set; the network says how many classes there are."""
     check_images(images, labels)
-    with borrowed(model):
-        classes = check_model(fitted(model), _wide(images[:1]).float().to(device_of(model) or images.device))
-    check_labels(labels, classes)
+    with borrowed(model), uncast(), own_dice(0):
+        first = _wide(images[:1]).float().to(device_of(model) or images.device)
+        classes = check_model(fitted(model), first, force)
+    check_labels(labels.long(), classes)
     names = tuple(map(str, range(classes)))
     return from_tensors(
         _wide(images).cpu().float(),

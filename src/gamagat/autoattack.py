@@ -9,17 +9,16 @@ from typing import Any
 
 import torch
 
-from gamagat.api import ReadyAttack
+from gamagat.api import ReadyAttack, whole
 from gamagat.attacks.combine import InTurn
 from gamagat.attacks.core import ATTACKS, USES_DLR, Attack
 from gamagat.attacks.network import Network
 from gamagat.engine.checks import check_batch_size, check_images, check_labels, check_model
 from gamagat.engine.judge import judge
 from gamagat.engine.plan import read_threat
-from gamagat.engine.runtime import borrowed, device_of, fitted
+from gamagat.engine.runtime import borrowed, device_of, fitted, own_dice, uncast
 from gamagat.errors import ConfigError
 from gamagat.pieces.types import Images, Labels, Mask, Scores
-from gamagat.registry import read_value, write_value
 
 NAMES = ("apgd-ce", "apgd-dlr", "apgd-t", "fab", "fab-t", "square")
 MAY_STOP = ("fab", "fab-t")
@@ -48,7 +47,7 @@ class AutoAttack:
         del device
         self.log_path = None if log_path is None else Path(log_path)
         self.model, self.threat = model, read_threat(norm, eps)
-        self.seed, self.verbose = read_value(write_value(seed or 0), int, "seed"), verbose
+        self.seed, self.verbose = whole(seed or 0, "seed"), verbose
         self.members = _chosen(attacks_to_run) if version == "custom" else _version(version, attacks_to_run)
 
     @property
@@ -69,6 +68,10 @@ class AutoAttack:
         With `return_labels` the classes the network gives them come, too. Images of less than single
         precision come back in single: rounded, they would leave the ball.
         """
+        with own_dice(self.seed + 1):
+            return self._evaluated(x_orig, y_orig, bs, return_labels)
+
+    def _evaluated(self, x_orig: Images, y_orig: Labels, bs: int, return_labels: bool) -> Any:
         x = self._admitted(x_orig, y_orig, bs)
         images, standing = x.clone(), ~self._fooled(x, x, y_orig, bs)
         began = perf_counter()
@@ -91,6 +94,10 @@ class AutoAttack:
         self, x_orig: Images, y_orig: Labels, bs: int = 250
     ) -> dict[str, Images]:
         """The images after each attack by itself."""
+        with own_dice(self.seed + 1):
+            return self._one_by_one(x_orig, y_orig, bs)
+
+    def _one_by_one(self, x_orig: Images, y_orig: Labels, bs: int) -> dict[str, Images]:
         result, x = {}, self._admitted(x_orig, y_orig, bs)
         right = ~self._fooled(x, x, y_orig, bs)
         for name, attack in self.members:
@@ -104,17 +111,18 @@ class AutoAttack:
 
     def clean_accuracy(self, x_orig: Images, y_orig: Labels, bs: int = 250) -> float:
         """The share of images that the network classifies correctly, from 0 to 1."""
-        x = self._admitted(x_orig, y_orig, bs)
-        return 1 - float(self._fooled(x, x, y_orig, bs).double().mean())
+        with own_dice(self.seed + 1):
+            x = self._admitted(x_orig, y_orig, bs)
+            return 1 - float(self._fooled(x, x, y_orig, bs).double().mean())
 
     def _admitted(self, x: Images, y: Labels, bs: int) -> Images:
         """The images in single precision at least, once they, their labels and the network are looked at."""
         check_batch_size(bs)
         check_images(x, y)
         x = x.detach().to(torch.promote_types(x.dtype, torch.float32))
-        with borrowed(self.model):
+        with borrowed(self.model), uncast():
             first = x[: min(bs, 16)].to(device_of(self.model) or x.device).float()
-            check_labels(y, check_model(fitted(self.model), first))
+            check_labels(y.long(), check_model(fitted(self.model), first))
         return x
 
     def _attacked(self, name: str, attack: Attack, x: Images, y: Labels, ids: Labels, bs: int) -> Images:

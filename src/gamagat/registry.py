@@ -71,6 +71,11 @@ class Registry(Generic[T]):
         self._load()
         return sorted(self._entries)
 
+    def families(self) -> list[str]:
+        """All families of data that some entry has settings for, sorted."""
+        self._load()
+        return sorted({family for entry in self._entries.values() for family in entry.presets})
+
     def __contains__(self, name: str) -> bool:
         self._load()
         return name in self._entries
@@ -150,7 +155,7 @@ def write_value(value: Any) -> str:
     if value is inspect.Parameter.empty:
         return "..."
     short = f"{value:g}" if isinstance(value, float) else str(value)
-    return short if not isinstance(value, float) or float(short) == value else repr(value)
+    return short if not isinstance(value, float) or float(short) == value else repr(float(value))
 
 
 def read_number(text: str, what: str) -> float:

@@ -212,7 +212,7 @@ def test_the_start_in_l2_fills_the_ball(size, ground):
     x = torch.full((3, 2, size, size), ground)
     delta = tiles(x, ThreatModel(L2, 0.1), noise_for(x))
     full = torch.tensor(0.1) if size > 1 else L2.size(delta)  # all of one pixel may be cut off
-    assert torch.allclose(L2.size(delta), full)
+    assert torch.allclose(L2.size(delta), full, rtol=2e-5)  # what rounding might add is left out
 
 
 @pytest.mark.parametrize(

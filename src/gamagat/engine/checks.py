@@ -61,6 +61,27 @@ def check_labels(labels: Labels, classes: int) -> None:
 @torch.no_grad()
 def check_model(model: Model, images: Images, force: bool = False) -> int:
     """The network returns one row of finite logits for each image; the number of its classes."""
+    logits = _answer(model, images)
+    if len(images) > 1:  # an attack ends with the one image that stands longest
+        _answer(model, images[:1])
+    if logits.shape[1] < 2:
+        raise ModelError(f"the network must tell at least 2 classes apart, got {logits.shape[1]} output")
+    if not logits.is_floating_point():
+        raise ModelError(f"the network must return floating-point logits, got {logits.dtype}")
+    if not bool(logits.isfinite().all()):
+        raise ModelError(
+            "the network returns NaN or infinite logits on clean images; check weights and inputs"
+        )
+    if not force and _are_probabilities(logits):
+        raise ModelError(
+            "the network returns probabilities, not logits: every row is in [0, 1] and sums to 1; "
+            "take off its last softmax, or attacks see gradients that saturation has killed (--force goes on)"
+        )
+    return int(logits.shape[1])
+
+
+def _answer(model: Model, images: Images) -> Scores:
+    """What the network makes of images: one row for each."""
     try:
         logits = model(images.clone())
     except Exception as error:
@@ -76,20 +97,7 @@ def check_model(model: Model, images: Images, force: bool = False) -> int:
             f"the network must return logits of shape ({len(images)}, classes) for {len(images)} images, "
             f"got {what}"
         )
-    if logits.shape[1] < 2:
-        raise ModelError(f"the network must tell at least 2 classes apart, got {logits.shape[1]} output")
-    if not logits.is_floating_point():
-        raise ModelError(f"the network must return floating-point logits, got {logits.dtype}")
-    if not bool(logits.isfinite().all()):
-        raise ModelError(
-            "the network returns NaN or infinite logits on clean images; check weights and inputs"
-        )
-    if not force and _are_probabilities(logits):
-        raise ModelError(
-            "the network returns probabilities, not logits: every row is in [0, 1] and sums to 1; "
-            "take off its last softmax, or attacks see gradients that saturation has killed (--force goes on)"
-        )
-    return int(logits.shape[1])
+    return logits
 
 
 def said(error: Exception) -> str:

@@ -16,6 +16,7 @@ import torch
 from gamagat.attacks.combine import passes
 from gamagat.attacks.network import OutOfTime
 from gamagat.data.core import Dataset
+from gamagat.engine.answers import answers, disagree
 from gamagat.engine.arena import Arena
 from gamagat.engine.checks import check_batch_size, check_door
 from gamagat.engine.ledger import CLEAN, Ledger
@@ -26,7 +27,7 @@ from gamagat.engine.quick.network import Quick, check_precision, remembered
 from gamagat.engine.ranks import Ranks, ranks
 from gamagat.engine.results import Evaluation, summarize
 from gamagat.engine.run import RESULT, read_run
-from gamagat.engine.runtime import borrowed, fitted, held_memory, products_in
+from gamagat.engine.runtime import borrowed, fitted, held_memory, own_dice, products_in
 from gamagat.engine.scribe import Scribe
 from gamagat.engine.watch import Onlooker
 from gamagat.engine.work import Book, Work
@@ -77,7 +78,14 @@ def evaluate(
     precision = check_precision(precision, device)
     deadline = math.inf if max_seconds is None else monotonic() + max_seconds
     tf32 = products_in(tf32=device.type == "cuda" and precision != "fp32")
-    with ranks() as group, _folder(out, group) as folder, borrowed(model), tf32, held_memory(device):
+    with (
+        ranks() as group,
+        _folder(out, group) as folder,
+        borrowed(model),
+        tf32,
+        held_memory(device),
+        own_dice(seed),
+    ):
         kept = out is not None
         arena = Arena(fitted(model), data, threat, device, batch_size, seed, deadline, onlooker, kept=kept)
         check_door(arena.model, data, device, force)
@@ -142,6 +150,7 @@ def _manifest(
         chunk=_chunk_size(arena, group),
         shape=data.shape,
         made=circumstances(arena.device, arena.width, group.count),
+        answers=answers(arena.model, data, arena.device),
     )
 
 
@@ -164,6 +173,11 @@ def _agreed(folder: Path, group: Ranks, manifest: Manifest) -> Manifest:
         raise RunError(
             f"{folder} holds another run ({'; '.join(changes)}); repeat the settings to go on with it, "
             "or give another --out"
+        )
+    if disagree(kept.answers, manifest.answers):
+        raise RunError(
+            f"{folder} holds the run of a network that answers otherwise to the same images, with the same "
+            "weights or none that can be seen; give another --out"
         )
     return kept
 

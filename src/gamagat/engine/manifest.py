@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import platform
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -44,11 +44,12 @@ class Manifest:
     shape: tuple[int, ...]
     made: dict[str, str]
     format: int = FORMAT
+    answers: list[float] = field(default_factory=list)  # to the first images, as far as they are steady
 
     def settings(self) -> dict[str, Any]:
         """All that decides the result, by its name."""
-        about_files = {"weights", "data_dir", "chunk", "made"}
-        return {key: value for key, value in asdict(self).items() if key not in about_files}
+        free = {"weights", "data_dir", "chunk", "made", "answers"}
+        return {key: value for key, value in asdict(self).items() if key not in free}
 
     def fingerprint(self) -> str:
         """One word for all settings."""

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from gamagat.errors import ConfigError
+from gamagat.errors import ConfigError, ModelError
 
 
 def choose_device(name: str = "auto") -> torch.device:
@@ -51,6 +51,11 @@ def borrowed(model: Any) -> Iterator[None]:
     if not isinstance(model, nn.Module):
         yield
         return
+    if any(parameter.is_inference() for parameter in model.parameters()):
+        raise ModelError(
+            "the network's weights were made under torch.inference_mode(), and no gradient passes through "
+            "them; make or load it outside"
+        )
     modes = [(module, module.training) for module in model.modules()]
     frozen = [parameter for parameter in model.parameters() if parameter.requires_grad]
     try:
@@ -63,8 +68,31 @@ def borrowed(model: Any) -> Iterator[None]:
     finally:
         for parameter in frozen:
             parameter.requires_grad_(True)
-        for module, training in modes:
-            module.training = training
+        _set_back(modes)
+
+
+def _set_back(modes: list[tuple[nn.Module, bool]]) -> None:
+    """Every module in the mode it was in, the outer ones first."""
+    for module, training in modes:
+        if module.training != training:
+            with suppress(NotImplementedError):
+                module.train(training)  # which may do more than set a flag: adapters take their weights out
+    for module, training in modes:
+        module.training = training
+
+
+@contextmanager
+def own_dice(seed: int) -> Iterator[None]:
+    """Networks that draw random numbers draw them from this seed; the caller's state is left alone."""
+    with torch.random.fork_rng(awake_gpus()):
+        torch.manual_seed(seed % (1 << 63))
+        yield
+
+
+def awake_gpus() -> list[int]:
+    """The GPUs in use; the others have no random state, and asking for it would wake them."""
+    awake: bool = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    return list(range(torch.cuda.device_count())) if awake else []
 
 
 def full_precision() -> AbstractContextManager[None]:
@@ -77,17 +105,24 @@ def products_in(tf32: bool) -> Iterator[None]:
     """Products and convolutions of single-precision numbers with TF32 or without, and no autocast around."""
     switches = _switches()
     before = [getattr(place, name) for place, name, _, _ in switches]
-    casting = [kind for kind in ("cuda", "cpu") if torch.is_autocast_enabled(kind)]
     try:
         for place, name, off, on in switches:
             setattr(place, name, on if tf32 else off)
-        with ExitStack() as stack:
-            for kind in casting:
-                stack.enter_context(torch.autocast(kind, enabled=False))
+        with uncast():
             yield
     finally:
         for (place, name, _, _), value in zip(switches, before, strict=True):
             setattr(place, name, value)
+
+
+@contextmanager
+def uncast() -> Iterator[None]:
+    """No autocast of the caller's: an attack would see other logits than the judge."""
+    with ExitStack() as stack:
+        for kind in ("cuda", "cpu"):
+            if torch.is_autocast_enabled(kind):
+                stack.enter_context(torch.autocast(kind, enabled=False))
+        yield
 
 
 def _switches() -> list[tuple[Any, str, Any, Any]]:

@@ -84,8 +84,9 @@ def averaged(times: int) -> Gradient:
             more, slope, step = _pulled_back(model, images, objective)
             # Each look comes back rescaled; their mean needs the true sizes.
             larger = torch.maximum(size, slope.log_scale())
-            grad = lift((size - larger).exp(), grad) * grad
-            grad = grad + lift((slope.log_scale() - larger).exp(), grad) * step
+            # A network of double precision has slopes of double precision, whatever its images are.
+            old, new = ((part - larger).exp().to(grad.dtype) for part in (size, slope.log_scale()))
+            grad = lift(old, grad) * grad + lift(new, grad) * step
             logits, size = logits + more, larger
         return Reading(logits / times, grad)
 

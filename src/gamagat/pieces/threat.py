@@ -1,5 +1,6 @@
 """The threat model: which perturbations an attack may use."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -47,6 +48,16 @@ def _l2_anywhere(like: Images, noise: Noise) -> Images:
     return radius * _l2_steepest(noise.normal(like))
 
 
+def _rounding(norm: Norm, x: Images, eps: float) -> float:
+    """By how much the rounding of x + delta may lengthen delta in L2: half a unit in each pixel.
+
+    On large images of one colour that would carry it past the tolerance. Tiny balls give up little for it.
+    """
+    if norm.name != "l2":
+        return 0.0
+    return min(math.sqrt(x.shape[1:].numel()) * torch.finfo(x.dtype).eps / 4, eps / 1000)
+
+
 LINF = Norm(
     name="linf",
     size=lambda delta: rows(delta).abs().amax(1),
@@ -81,7 +92,8 @@ class ThreatModel:
     def project(self, delta: Images, x: Images) -> Images:
         """Bring `x + delta` back into the ball and the pixel range."""
         # x is inside the pixel range, so clipping can only shrink delta.
-        return (x + self.norm.project(delta, self.eps)).clamp(self.low, self.high) - x
+        radius = self.eps - _rounding(self.norm, x, self.eps)
+        return (x + self.norm.project(delta, radius)).clamp(self.low, self.high) - x
 
     def vertex(self, grad: Images) -> Images:
         """The point of the ball furthest along `grad`."""

@@ -9,6 +9,8 @@ import numpy as np
 import torch
 from torch import nn
 
+from gamagat.engine.runtime import awake_gpus
+
 
 def named_parts(model: Any) -> list[tuple[str, nn.Module]]:
     """The modules of a network by name; a plain function has none."""
@@ -66,19 +68,13 @@ def untouched(model: Any) -> Iterator[Keepsake]:
     kept = Keepsake(model)
     dice, arrays = random.getstate(), np.random.get_state()
     # Leaving inference_mode(False) also brings back the gradient mode, whatever the network has set.
-    with torch.inference_mode(False), torch.random.fork_rng(_gpus()):
+    with torch.inference_mode(False), torch.random.fork_rng(awake_gpus()):
         try:
             yield kept
         finally:
             kept.restore()
             random.setstate(dice)
             np.random.set_state(arrays)
-
-
-def _gpus() -> list[int]:
-    """The GPUs in use; the others have no random state, and asking for it would wake them."""
-    awake: bool = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
-    return list(range(torch.cuda.device_count())) if awake else []
 
 
 def _copy(gradient: torch.Tensor | None) -> torch.Tensor | None:

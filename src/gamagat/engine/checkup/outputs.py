@@ -5,9 +5,11 @@ from typing import Any
 
 import torch
 
+from gamagat.attacks.combine import gradients
 from gamagat.attacks.core import ATTACKS, FEW_CLASSES, USES_DLR
 from gamagat.engine.checkup.exam import Exam, listed, percent, reason
 from gamagat.engine.findings import Finding, Severity
+from gamagat.engine.plan import plan_attack
 from gamagat.pieces.losses import take, without
 from gamagat.registry import parse_spec
 
@@ -47,8 +49,10 @@ def _form(seen: str) -> Finding:
 
 def constant_output(exam: Exam) -> Iterator[Finding]:
     """The same answer to every image."""
-    logits = exam.logits
-    if len(logits) > 1 and bool(((logits - logits[0]).abs() <= 1e-6 * logits.abs().max()).all()):
+    logits, images = exam.logits, exam.images
+    if bool((images != images[0]).any()) and bool(
+        ((logits - logits[0]).abs() <= 1e-6 * logits.abs().max()).all()
+    ):
         yield Finding(
             "constant-output",
             "stop",
@@ -109,14 +113,21 @@ def input_gradients(exam: Exam) -> Iterator[Finding]:
             best = exam.case.model(images).topk(2, dim=1).values
             (grad,) = torch.autograd.grad((best[:, 0] - best[:, 1]).sum(), images)
     except Exception as error:
-        yield _no_gradient("stop", f"the outputs cannot be differentiated: {reason(error)}.")
+        worst: Severity = "stop" if _wants_gradients(exam) else "warn"
+        yield _no_gradient(worst, f"the outputs cannot be differentiated: {reason(error)}.")
         return
     pixels = grad.flatten(1)
     flat, broken = percent((pixels == 0).all(1)), percent(~pixels.isfinite().all(1))
     if flat + broken > 0:
-        everywhere = flat + broken > 99.9
+        useless = flat + broken > 99.9 and _wants_gradients(exam)
         seen = f"the gradient of the winning margin is zero for {flat:.3g} % of {len(pixels)} images"
-        yield _no_gradient("stop" if everywhere else "warn", f"{seen} and not finite for {broken:.3g} %.")
+        yield _no_gradient("stop" if useless else "warn", f"{seen} and not finite for {broken:.3g} %.")
+
+
+def _wants_gradients(exam: Exam) -> bool:
+    """Whether an attack that is planned follows gradients; of attacks that nobody has named, most do."""
+    runs = [run for spec in exam.case.attacks for _, run in plan_attack(spec).runs]
+    return not runs or any(gradients(run, exam.classes) for run in runs)
 
 
 def _no_gradient(severity: Severity, seen: str) -> Finding:

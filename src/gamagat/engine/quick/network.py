@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable
 from copy import deepcopy
 from functools import partial
+from threading import current_thread, main_thread
 from time import perf_counter
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -85,8 +86,11 @@ def quickened(model: Model, precision: str, sample: Images, passes: int, say: Sa
 def remembered(
     model: Model, weights: str, precision: str, sample: Images, passes: int, say: Say
 ) -> Quick | None:
-    """`quickened`, but once for a network as long as it lives and stays what it is."""
-    if not isinstance(model, nn.Module):
+    """`quickened`, but once for a network as long as it lives and stays what it is.
+
+    Tracing changes how every module of the process is called, so it is left to the main thread.
+    """
+    if not isinstance(model, nn.Module) or current_thread() is not main_thread():
         return None
     key = (weights, precision, sample.device, tuple(sample.shape[1:]))
     compiling = passes >= WORTH_COMPILING
