@@ -185,6 +185,19 @@ def test_the_attack_is_what_its_rewrite_says(name, preset, run, start, settings,
     assert (ours.images - theirs).abs().max() < 1e-6 * (100 if settings.get("kind") == "adam" else 1)
 
 
+@pytest.mark.parametrize("fade", [None, 0.25])
+def test_the_ablation_with_the_guide_is_gama_from_another_start(fade, problem):
+    """Table S2: lambda fades as in GAMA-PGD, or stays."""
+    model, x, y = problem
+    noise = Noise.for_images(torch.arange(len(x)), seed=9)
+    attack = ATTACKS.make("pgd-margin", space="probabilities", weight=50, fade=fade)
+    ours = attack(model, x, y, ThreatModel(LINF, EPS), noise).images
+    begin = start_of("uniform beyond", x, noise)
+    theirs = {moment: rewritten(model, x, y, begin, **PGD | {"fade": moment}) for moment in (None, 25)}
+    assert (theirs[None] - theirs[25]).abs().max() > 1e-3
+    assert (ours - theirs[fade and 25]).abs().max() < 1e-6
+
+
 @pytest.mark.parametrize(
     ("name", "preset", "run", "start", "settings"), [case for case in CASES if case[0] in GUIDED]
 )

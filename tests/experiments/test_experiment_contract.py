@@ -97,6 +97,15 @@ def test_figures_of_the_paper_are_those_of_the_paper():
     assert paper.value("stability", "mean", "PGD-100") == pytest.approx(sum(runs) / 6, abs=1e-3)
 
 
+def test_the_guide_of_the_ablation_fades_in_a_hundred_steps_and_not_in_ten():
+    """As the paper's section 5.1 says; GAMA-PGD differs from that row by its start alone."""
+    slots = {(slot.row, slot.column): slot.measure.attack for slot in find("S2").slots}
+    fades = {
+        column: str(slots["PGD probability margin + l2", column]).count("fade=0.25") for _, column in slots
+    }
+    assert fades == {"100-step single": 1, "100-step x5": 1, "10-step single": 0, "10-step x5": 0}
+
+
 def test_one_network_is_rfgsm_at_and_the_ablation_with_its_figures():
     ablation, defence = (
         find(name).only([row], ["Clean"]) for name, row in (("tableS3", "A4"), ("table2", "RFGSM-AT"))

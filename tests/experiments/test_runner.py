@@ -13,6 +13,7 @@ import torch
 from experiments.toy import COLUMNS, GAT, NORMAL, shop_at, toy_table
 from gamagat.attacks.network import OutOfTime
 from gamagat.data.core import load_data
+from gamagat.engine.alone import alone_in
 from gamagat.engine.distances import Distances
 from gamagat.engine.evaluate import INTERRUPTED, TIME_OVER
 from gamagat.engine.request import EvaluationRequest, prepare
@@ -94,6 +95,34 @@ def test_an_attack_that_fails_does_not_stop_the_others(filled, monkeypatch, tmp_
     assert set(reasons) == {"PGD-40"}
     told = "pgd:steps=3,as_published=true failed with RuntimeError: no way back through this network"
     assert reasons["PGD-40"] == told
+
+
+def test_what_another_process_trains_is_waited_for_and_not_trained_again(filled, monkeypatch, tmp_path):
+    """Two that train in one folder would measure each other's weights."""
+    shop, said = shop_at(tmp_path / "cache"), []
+    home = shop.cache.home(GAT)
+    home.mkdir(parents=True)
+    shop.say = said.append
+
+    def done_meanwhile(seconds: float) -> None:
+        if not shop.cache.is_trained(GAT):
+            copytree(shop_at(filled).cache.home(GAT), home, dirs_exist_ok=True)
+            other.__exit__(None, None, None)
+
+    other = alone_in(home, lambda: pytest.fail("who else?"))
+    other.__enter__()
+    monkeypatch.setattr(workshop, "sleep", done_meanwhile)
+    monkeypatch.setattr(workshop, "train", lambda *_: pytest.fail("it trains as well"))
+    assert shop.trained(GAT) == home
+    assert said == ["waiting for another process that trains gat, digits-cnn, digits"]
+
+
+def test_waiting_ends_when_the_time_is_over(tmp_path):
+    shop = shop_at(tmp_path / "cache", seconds=0.7)
+    home = shop.cache.home(GAT)
+    home.mkdir(parents=True)
+    with alone_in(home, lambda: pytest.fail("who else?")):
+        assert run(toy_table().only(["GAT"], ["Clean"]), shop).stopped == TIME_OVER
 
 
 def test_a_training_that_fails_is_not_tried_for_every_column(monkeypatch, tmp_path):

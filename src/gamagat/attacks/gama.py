@@ -32,7 +32,7 @@ MNIST = {"weight": 5.0, "fade": 0.5, "drops": (0.5, 0.75)}
 MNIST_PGD = MNIST | {"rate": 1.0}
 
 
-def _fading(weight: float, fade: float | None, steps: int) -> Schedule:
+def fading(weight: float, fade: float | None, steps: int) -> Schedule:
     """lambda_t: falls linearly to zero by the moment `fade`, or stays if there is none."""
     check_options(weight=(weight, 0.0, HUGE))
     if fade is None:
@@ -41,7 +41,8 @@ def _fading(weight: float, fade: float | None, steps: int) -> Schedule:
     return ramp_down(weight, over=milestone(fade, steps))
 
 
-def _dropping(rate: float, drops: tuple[float, ...], factor: float, steps: int) -> Schedule:
+def dropping(rate: float, drops: tuple[float, ...], factor: float, steps: int) -> Schedule:
+    """eta_t: falls by the factor at each of these moments."""
     check_options(rate=(rate, TINY, HUGE), factor=(factor, TINY, 1.0))
     return stepped(rate, at=tuple(milestone(drop, steps) for drop in drops), factor=factor)
 
@@ -74,8 +75,8 @@ def gama_pgd(
     as_published: bool = False,
 ) -> Attack:
     """Guided margin attack with projected ascent: the paper's strongest single run."""
-    rule = projected_ascent(_dropping(rate, drops, factor, steps))
-    return _guided(probability_margin, _fading(weight, fade, steps), rule, steps, guide, as_published)
+    rule = projected_ascent(dropping(rate, drops, factor, steps))
+    return _guided(probability_margin, fading(weight, fade, steps), rule, steps, guide, as_published)
 
 
 @ATTACKS.register("gama-fw", presets={"mnist": MNIST})
@@ -90,8 +91,8 @@ def gama_fw(
     as_published: bool = False,
 ) -> Attack:
     """Guided margin attack with Frank-Wolfe steps: the strongest at few steps."""
-    rule = frank_wolfe(_dropping(rate, drops, factor, steps))
-    return _guided(probability_margin, _fading(weight, fade, steps), rule, steps, guide, as_published)
+    rule = frank_wolfe(dropping(rate, drops, factor, steps))
+    return _guided(probability_margin, fading(weight, fade, steps), rule, steps, guide, as_published)
 
 
 @ATTACKS.register("gama-mt", presets={"mnist": MNIST_PGD})
@@ -122,8 +123,8 @@ def ga_ce(
     as_published: bool = False,
 ) -> Attack:
     """Guided attack on the cross-entropy instead of the margin."""
-    rule = projected_ascent(_dropping(rate, drops, factor, steps))
-    return _guided(cross_entropy, _fading(weight, fade, steps), rule, steps, guide, as_published)
+    rule = projected_ascent(dropping(rate, drops, factor, steps))
+    return _guided(cross_entropy, fading(weight, fade, steps), rule, steps, guide, as_published)
 
 
 @ATTACKS.register("gama-adam", presets={"mnist": MNIST})
@@ -141,8 +142,8 @@ def gama_adam(
 ) -> Attack:
     """GAMA with Adam's step on the gradient itself, the paper's ablation."""
     check_options(momentum=(momentum, 0.0, 0.9999), memory=(memory, 0.0, 0.9999))
-    rule = adam(_dropping(rate, drops, factor, steps), momentum, memory)
-    return _guided(probability_margin, _fading(weight, fade, steps), rule, steps, guide, as_published)
+    rule = adam(dropping(rate, drops, factor, steps), momentum, memory)
+    return _guided(probability_margin, fading(weight, fade, steps), rule, steps, guide, as_published)
 
 
 @ATTACKS.register("gama-pgd-10", presets={"mnist": {"rate": 1.0}})

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from time import sleep
 from typing import Any, TypeVar
 
+from gamagat.engine.alone import alone_in
 from gamagat.engine.manifest import write_json
 from gamagat.errors import RunError
 from gamagat.experiments.cells import Cell, not_run, of_others
@@ -120,7 +120,7 @@ def images_of(part: Cell | Drawn) -> int:
 def save_result(folder: Path, table: Table, cells: Sequence[Cell]) -> Path:
     """Write the whole table, together with what earlier runs have measured."""
     path = place_of(_made(folder), table.name)
-    with _alone_in(folder):
+    with alone_in(folder, _a_moment):
         old = read_result(path).cells if path.is_file() else []
         write_json(path, result_of(table, merged(old, cells)).as_json())
     return path
@@ -134,7 +134,7 @@ def save_figure(
 ) -> FigureResult:
     """Write the whole figure, together with what earlier runs have drawn: its numbers, and its pictures."""
     path = place_of(_made(folder), figure.name)
-    with _alone_in(folder):
+    with alone_in(folder, _a_moment):
         old = read_figure(path) if path.is_file() else figure_result(figure, [])
         result = figure_result(figure, merged(old.lines, lines), old.files)
         if paint is not None:
@@ -143,20 +143,9 @@ def save_figure(
     return result
 
 
-@contextmanager
-def _alone_in(folder: Path) -> Iterator[None]:
-    """While no other process adds to these results; where a system has no such locks, without them."""
-    place: int | None = None
-    with suppress(ImportError, OSError):
-        from fcntl import LOCK_EX, flock  # noqa: PLC0415 - not on Windows
-
-        place = os.open(folder, os.O_RDONLY)
-        flock(place, LOCK_EX)
-    try:
-        yield
-    finally:
-        if place is not None:
-            os.close(place)
+def _a_moment() -> None:
+    """Another process adds to these results; it takes milliseconds."""
+    sleep(0.01)
 
 
 def check_folder(folder: Path) -> None:

@@ -12,7 +12,7 @@ ROWS = {
         Measure("pgd-margin:space=probabilities,steps=10"),
     ),
     "PGD probability margin + l2": (
-        Measure("pgd-margin:space=probabilities,weight=50"),
+        Measure("pgd-margin:space=probabilities,weight=50,fade=0.25"),
         Measure("pgd-margin:space=probabilities,weight=1,steps=10"),
     ),
     "GAMA-PGD": (published("gama-pgd"), published("gama-pgd-10")),
@@ -20,7 +20,10 @@ ROWS = {
 }
 NOTES = {
     "": "The network is not the paper's unless you bring TRADES' own with --checkpoint all=wrn-34-10@FILE.",
-    "PGD probability margin + l2": "That lambda stays constant in this row is inferred from the text.",
+    "PGD probability margin + l2": (
+        "As in the paper, lambda falls to zero in the 100-step attack and stays constant in the 10-step one; "
+        "what sets GAMA-PGD apart from this row is its start."
+    ),
     "10-step single": "The paper does not state lambda and the steps of its 10-step attacks.",
     "10-step x5": "The paper does not state lambda and the steps of its 10-step attacks.",
 }

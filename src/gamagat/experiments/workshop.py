@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any
 
 from torch import nn
 
 from gamagat.attacks.network import OutOfTime
+from gamagat.engine.alone import alone_in
 from gamagat.engine.evaluate import INTERRUPTED
 from gamagat.engine.manifest import Manifest, circumstances, write_json
 from gamagat.engine.request import EvaluationRequest, Prepared, prepare
@@ -71,6 +72,29 @@ class Workshop:
         if (lack := self.cache.lack(network)) is not None:
             raise lack
         self.clock.check()
+        with suppress(OSError):  # which the training tells
+            home.mkdir(parents=True, exist_ok=True)
+        with alone_in(home, self._waiting(network)):
+            if not self.cache.is_trained(network):  # by the process that was waited for
+                self._train(network, home)
+        return home
+
+    def _waiting(self, network: Network) -> Callable[[], None]:
+        """What is done while another process trains the same network: it is said once, and waited for."""
+        said = False
+
+        def wait() -> None:
+            nonlocal said
+            if not said:
+                self.say(f"waiting for another process that trains {network.name}")
+            said = True
+            self.clock.check()
+            sleep(0.5)
+
+        return wait
+
+    def _train(self, network: Network, home: Path) -> None:
+        """Train a network in its folder until its card is written."""
         request = TrainingRequest(
             str(network.recipe), network.data, network.model, home, self.cache.data_dir,
             dict(self.cache.options), "linf", network.eps, None, network.seed, self.device,
@@ -82,7 +106,6 @@ class Workshop:
         write_card(trained, {})
         for checkpoint in (CHECKPOINT, SOUND):  # twice the network's size each, and of no more use
             (home / checkpoint).unlink(missing_ok=True)
-        return home
 
     def known(self, table: Table, slot: Slot) -> Cell | None:
         """The figure of a slot, if it was measured before."""

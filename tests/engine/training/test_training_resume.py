@@ -22,6 +22,7 @@ from training.small_training import (
     write_images,
 )
 
+from gamagat.engine.alone import alone_in
 from gamagat.engine.scribe import Scribe
 from gamagat.engine.training import course
 from gamagat.engine.training.checkpoint import NAME
@@ -262,3 +263,17 @@ def test_a_full_disk_is_one_sentence_and_the_checkpoint_before_is_intact(data, t
     after = tensors(tmp_path / "run" / NAME)
     assert all(torch.equal(before[key], after[key]) for key in before)
     assert not list((tmp_path / "run").glob(".*.part"))
+
+
+def test_a_folder_in_which_another_process_trains_is_refused(data, tmp_path):
+    """Both would write its weights in turn."""
+    out = tmp_path / "run"
+    trained(data, out, epochs=1)
+    before = tensors(out / "last.safetensors")
+    with (
+        alone_in(out / "training.json", lambda: pytest.fail("who else?")),
+        pytest.raises(RunError, match="another process is training in"),
+    ):
+        trained(data, out, epochs=1)
+    assert all(torch.equal(before[key], value) for key, value in tensors(out / "last.safetensors").items())
+    trained(data, out, epochs=1)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import torch
 
 from gamagat.data.core import DATASETS, Dataset
 from gamagat.defenses.core import Precision
+from gamagat.engine.alone import alone_in
 from gamagat.engine.checks import check_door
 from gamagat.engine.manifest import circumstances, data_hash, write_json
 from gamagat.engine.plan import read_threat
@@ -57,7 +60,7 @@ class Trained:
 
 def train(request: TrainingRequest, listener: Listener = Listener()) -> Trained:
     """Train, or go on with it, until the last epoch; the weights are in the folder afterwards."""
-    with ranks() as group:
+    with ranks() as group, ExitStack() as held:
         listener = listener if group.first else Listener()  # the others have the same to say
         device = group.device(choose_device(request.device))
         train_data, val_data = _data(request)
@@ -67,6 +70,8 @@ def train(request: TrainingRequest, listener: Listener = Listener()) -> Trained:
         precision = choose_precision(request.precision, device)
         trainer = _trainer(request, plan, train_data, threat, device, precision, group)
         folder = _folder(request, plan, train_data, threat, device, group)
+        if group.first:
+            held.enter_context(alone_in(folder / RUN, partial(_refuse, folder)))
         pixels = torch.Size(val_data.shape).numel()
         probe = Probe(
             val_data.head(plan.settings.probe), threat, device, probes(family), precision.attack,
@@ -175,6 +180,11 @@ def _folder(
         write_json(path, settings | {"made": circumstances(device, plan.settings.batch, group.count)})
     group.wait()
     return folder
+
+
+def _refuse(folder: Path) -> None:
+    """Two trainings in one folder would take turns in writing its weights."""
+    raise RunError(f"another process is training in {folder}; wait for its end, or give another --out")
 
 
 def _kept(path: Path) -> dict[str, Any]:

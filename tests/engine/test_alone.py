@@ -1,0 +1,79 @@
+"""One process at a time."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from time import monotonic, sleep
+
+import pytest
+
+from gamagat.engine import alone
+from gamagat.engine.alone import alone_in
+from gamagat.errors import RunError
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from gamagat.engine.alone import alone_in
+
+def never():
+    raise SystemExit("it is taken")
+
+with alone_in(Path(sys.argv[1]), never):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.fixture
+def holder(tmp_path):
+    """Another process that is there."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout.readline() == "held\n"
+    yield process
+    process.kill()
+    process.wait()
+    process.stdout.close()
+
+
+def test_who_comes_second_waits_until_the_first_is_gone_however_it_went(holder, tmp_path):
+    asked, entered = [], False
+
+    def busy() -> None:
+        asked.append(monotonic())
+        if len(asked) == 3:
+            holder.send_signal(signal.SIGKILL)
+        assert len(asked) < 1000
+        sleep(0.02)
+
+    with alone_in(tmp_path, busy):
+        entered = True
+    assert entered
+    assert len(asked) >= 3
+
+
+def open_files() -> int:
+    """Where the system tells."""
+    place = Path("/proc/self/fd")
+    return len(list(place.iterdir())) if place.is_dir() else 0
+
+
+def test_who_gives_up_leaves_nothing_open(holder, tmp_path):
+    def busy() -> None:
+        raise RunError("another process is here")
+
+    before = open_files()
+    with pytest.raises(RunError, match="another"), alone_in(tmp_path, busy):
+        pytest.fail("it went in")
+    assert open_files() == before
+
+
+@pytest.mark.parametrize("missing", ["system", "folder"])
+def test_without_locks_everybody_goes_in(tmp_path, monkeypatch, missing):
+    if missing == "system":
+        monkeypatch.setattr(alone, "fcntl", None)
+    with alone_in(tmp_path / missing, lambda: pytest.fail("it waits")):
+        pass
