@@ -34,9 +34,7 @@ from gamagat.experiments.figures import FIGURES, Figure, Line, find_any
 from gamagat.experiments.lacking import lacking
 from gamagat.experiments.results import (
     check_folder,
-    place_of,
-    read_figure,
-    read_result,
+    check_result,
     save_figure,
     save_result,
 )
@@ -243,9 +241,7 @@ def _check(recipes: Sequence[str], known: list[str], options: argparse.Namespace
             check(part, shop)
     check_folder(options.results)
     for name in options.tables:
-        whole = find_any(name)
-        if (path := place_of(options.results, whole.name)).exists():
-            read_figure(path) if isinstance(whole, Figure) else read_result(path)
+        check_result(options.results, find_any(name))
 
 
 def _options() -> argparse.Namespace:

@@ -1,10 +1,11 @@
 """What will run and for how long, said beforehand."""
 
 from contextlib import nullcontext
+from shutil import copytree
 
 import pytest
 
-from experiments.toy import GAT, NORMAL, shop_at, toy_table
+from experiments.toy import COLUMNS, GAT, NORMAL, shop_at, toy_table
 from gamagat.engine.training.run import Listener
 from gamagat.experiments.core import Measure, Network
 from gamagat.experiments.forecast import forecast
@@ -57,6 +58,20 @@ def test_what_is_left_of_a_training_goes_by_the_epochs_that_are_done(shop):
     assert item.state == "goes on, 1 of 3 epochs done"
     metrics = (stopping.cache.home(GAT) / "metrics.jsonl").read_text()
     assert item.seconds == pytest.approx(2 * float(metrics.split('"seconds": ')[1].split(",")[0]))
+
+
+def test_a_plan_survives_what_is_damaged(filled, tmp_path):
+    copytree(filled, tmp_path / "cache")
+    there = shop_at(tmp_path / "cache")
+    home = there.cache.home(GAT)
+    (there.cache.evaluation(GAT, COLUMNS["FGSM"]) / "manifest.json").write_text("{")
+    states = {item.name: item.state for item in forecast(toy_table(), there).items}
+    assert "manifest.json" in states["GAT, Clean"]  # which is of the same run
+    assert states["GAT, FGSM"] == "cannot be had"
+    assert states["GAT, PGD-40"] == "there"
+    (home / "card.json").unlink()
+    (home / "metrics.jsonl").write_text('{"epoch": 0, "seco')
+    assert forecast(toy_table(), there).items[1].state == "1 epochs"
 
 
 def test_time_grows_with_epochs_images_and_steps(tmp_path, monkeypatch):

@@ -6,10 +6,11 @@ import pytest
 
 from experiments.toy import GAT, NORMAL, QUICK, shop_at
 from gamagat.experiments.cache import Cache
-from gamagat.experiments.words import command_for
+from gamagat.experiments.words import command_for, read_networks
 from gamagat.models.core import BUNDLED
 
 SETTINGS = [word for key, value in QUICK.items() for word in ("--set", f"{key}={value}")]
+TWICE = ["--checkpoint", "GAT=a", "--checkpoint", "gat=b"]
 WORDS = ["reproduce", "toy", "--device", "cpu", "--n", "40", *SETTINGS]
 
 
@@ -120,6 +121,37 @@ def test_a_network_of_ones_own(command, tmp_path):
     assert cell["command"].endswith("--checkpoint GAT=digits-cnn@digits-cnn.safetensors")
 
 
+@pytest.mark.parametrize("content", ['{"lines": [', '{"format": 1}'])
+def test_results_that_cannot_be_added_to_are_refused_before_anything_runs(command, tmp_path, content):
+    (tmp_path / "toy.json").write_text(content)
+    code, out, err = command(*WORDS, "--cache", tmp_path / "cache", "--results", tmp_path)
+    assert (code, out) == (2, "")
+    assert "toy.json" in err
+    assert not (tmp_path / "cache").exists()
+    assert (tmp_path / "toy.json").read_text() == content
+
+
+def test_a_network_may_be_brought_for_the_part_of_a_row_that_needs_one(command, tmp_path):
+    """Rows of tables S7 to S10 have a network for each data set."""
+    weights = BUNDLED / "digits-cnn.safetensors"
+    words = ["reproduce", "tableS9", "--rows", "GAT", "--plan", "--cache", tmp_path, "--data-dir", tmp_path]
+    words += ["--checkpoint", f"GAT=digits-cnn@{weights}", "--device", "cpu"]
+    code, _, err = command(*words)
+    assert code == 2
+    assert "needs several networks" in err
+    code, _, err = command(*words, "--columns", "MNIST Clean,MNIST Square", "--networks-only")
+    assert "needs several networks" not in err
+
+
+def test_a_folder_of_any_name_may_be_brought(tmp_path, monkeypatch):
+    folder = tmp_path / "me@home"
+    folder.mkdir()
+    (network,) = read_networks([f"GAT={folder}"]).values()
+    assert (network.model, network.weights) == (str(folder), None)
+    monkeypatch.chdir(folder)
+    assert command_for("table2", Cache(tmp_path), ["GAT=."], {}).endswith("--checkpoint GAT=me@home")
+
+
 def test_of_a_folder_only_its_name_is_written_down(tmp_path):
     (tmp_path / "mine").mkdir()
     given = [f"GAT={tmp_path / 'mine'}", "FBF=hf:someone/net", "ATF=zoo:gat-m-lenet-mnist"]
@@ -144,6 +176,7 @@ def test_of_a_folder_only_its_name_is_written_down(tmp_path):
         ([*WORDS, "--set", "epochs"], "--set takes key=value"),
         ([*WORDS, "--checkpoint", "GAT"], "--checkpoint takes ROW=MODEL@FILE or ROW=FOLDER, got 'GAT'"),
         ([*WORDS, "--checkpoint", "GAT=digits-cnn@no.pt"], "there is no file no.pt"),
+        ([*WORDS, *TWICE], "--checkpoint is given twice for 'gat'; a row has one network"),
         ([*WORDS, "--max-seconds", "0"], "the time must be positive"),
         ([*WORDS, "--rows", ","], "--rows takes names with commas between them, got ','"),
         ([*WORDS, "--precision", "half"], "precision must be auto or fp32, got 'half'"),

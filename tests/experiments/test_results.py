@@ -139,6 +139,22 @@ def test_known_reasons_stand_with_the_difference():
     assert "Not this one" not in words
 
 
+def test_reasons_for_a_training_are_not_told_of_a_network_that_was_brought():
+    apart = replace(GOOD, ours=90.0, interval=(89.0, 91.0), about=ABOUT | {"recipe": None, "model": "mine"})
+    words = page_of(apart, FGSM="Columns have reasons.", GAT="Rows, too.", **{"GAT/FGSM": "And places."})
+    assert "- GAT, beside the paper: FGSM -7.11. And places.\n- FGSM: Columns have reasons.\n" in words
+    assert "Rows, too" not in words
+
+
+def test_a_remark_goes_with_the_figure_that_it_is_of():
+    seen = replace(GOOD, about=ABOUT | {"remark": "this one fell and rose again."})
+    more = replace(seen, column="PGD-40")
+    assert page_of(seen, more).count("- GAT: this one fell and rose again.\n") == 1
+    old = result_of(toy_table(), [seen]).cells
+    again = result_of(toy_table(), merged(old, [GOOD]))
+    assert "fell and rose" not in page([again])
+
+
 def test_a_word_on_the_whole_table_needs_no_difference():
     assert "\n- Of all of it.\n" in page_of(GOOD, **{"": "Of all of it."})
     assert "Of all of it." not in page_of(**{"": "Of all of it."})  # nothing is measured

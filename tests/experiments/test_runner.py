@@ -229,6 +229,20 @@ def test_images_of_a_source_are_made_once_for_all_rows(filled, monkeypatch, tmp_
     assert len({cell.ours for cell in cells}) == 2  # networks that cannot be mistaken for each other
 
 
+@pytest.mark.parametrize("content", ["", '{"count": 5', "[]", '{"count": 5, "of": 40}'])
+def test_a_damaged_transfer_is_made_again(filled, monkeypatch, tmp_path, content):
+    copytree(filled, tmp_path / "cache")
+    shop, table = shop_at(tmp_path / "cache"), toy_table().only(["GAT"], ["transfer"])
+    place = shop.cache.evaluation(GAT, COLUMNS["transfer"])
+    whole = run(table, shop).cells[0]
+    place.write_text(content)
+    assert forecast(table, shop).items[-1].state == "40 images"
+    made = counting(monkeypatch)
+    assert run(table, shop).cells[0].ours == whole.ours
+    assert len(made) == 1
+    assert json.loads(place.read_text())["of"] == 40
+
+
 def test_a_row_whose_network_fails_does_not_keep_a_transfer_from_the_others(filled, monkeypatch, tmp_path):
     copytree(filled, tmp_path / "cache")
     shop = shop_at(tmp_path / "cache")

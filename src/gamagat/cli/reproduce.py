@@ -28,6 +28,7 @@ from gamagat.experiments.forecast import forecast, forecast_figure
 from gamagat.experiments.lacking import lacking
 from gamagat.experiments.results import (
     check_folder,
+    check_result,
     figure_result,
     read_results,
     result_of,
@@ -35,7 +36,7 @@ from gamagat.experiments.results import (
     save_result,
 )
 from gamagat.experiments.runner import check, run, train_networks
-from gamagat.experiments.words import command_for, listed, read_network, read_settings
+from gamagat.experiments.words import command_for, listed, read_networks, read_settings
 from gamagat.experiments.workshop import Workshop
 from gamagat.reports.measured import page
 from gamagat.reports.reproduction import (
@@ -110,8 +111,11 @@ def reproduce(
         show({"page": str(markdown)}, [Text(f"{markdown} is written")], as_json)
         return
     settings = read_settings(attack_option or [])
-    whole = find_any(name).with_networks(dict(map(read_network, checkpoint or []))).with_settings(settings)
+    whole = find_any(name).with_settings(settings)
     part = whole.only(listed(rows, "--rows"), listed(columns, "--columns"))
+    part = part.with_networks(read_networks(checkpoint or []))  # a row's own, where all it has are one
+    if results is not None:
+        check_result(results, whole)
     store = Cache(cache, data_dir, parse_settings(option), n, seed, precision)
     command = command_for(whole.name, store, checkpoint or [], settings)
     bars = (partial(training_listener, quiet=as_json), partial(onlooker, quiet=as_json))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -198,6 +198,15 @@ class Cache:
         """The file of what a plot shows of a network."""
         words = {"plot": plot, "evaluation": self.evaluation(network, measure).name}
         return self.home(network) / "drawings" / f"{_slug(plot.partition(':')[0])}-{_short(words)}.json"
+
+
+def read_kept(place: Path, names: Sequence[str]) -> dict[str, Any] | None:
+    """What is kept in a file of these names; nothing if it is damaged, and to be made again."""
+    try:
+        content = json.loads(place.read_text())
+        return content if all(name in content for name in names) else None
+    except (OSError, ValueError, TypeError):
+        return None
 
 
 def _looked_up(known: dict[str, Found | DataError], data: str, look: Callable[[str], Found]) -> Found:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import monotonic
@@ -16,6 +16,7 @@ from gamagat.engine.request import EvaluationRequest
 from gamagat.engine.runtime import choose_device
 from gamagat.engine.watch import Onlooker
 from gamagat.errors import ConfigError, DataError, ModelError, RunError
+from gamagat.experiments.cache import read_kept
 from gamagat.experiments.cells import Cell
 from gamagat.experiments.core import Network
 from gamagat.experiments.drawn import Drawn, Shown, drawn, not_drawn, of_points
@@ -27,6 +28,7 @@ from gamagat.experiments.workshop import Workshop, in_words
 Draw = Callable[[str, tuple[str, ...], EvaluationRequest, Onlooker], Shown]
 NOTHING = EvaluationRequest("", attacks=())
 EPOCHS = "epochs"  # the plot of a training
+LOOKED = ("picture", "seconds", "made")  # what is kept of a plot of a network
 
 
 @dataclass(slots=True)
@@ -109,8 +111,8 @@ class Desk:
             return self._of_cells(line, found) if len(found) == len(cells) else None
         if line.network is None or line.kind == EPOCHS:
             return self._of_network(line)
-        place = self.place(line)
-        return self._kept(line, place) if place.is_file() else None
+        content = read_kept(self.place(line), LOOKED)
+        return None if content is None else self._kept(line, content)
 
     def made(self, line: Line) -> Drawn:
         """A line whose networks are trained."""
@@ -149,7 +151,7 @@ class Desk:
             return drawn(line, self.draw(line.plot, (folder,), NOTHING, Onlooker()), 0, 0.0, about)
         place = self.place(line)
         self._look(line, place, made)
-        return self._kept(line, place)
+        return self._kept(line, json.loads(place.read_text()))
 
     def _look(self, line: Line, place: Path, made: dict[str, str]) -> None:
         """Run the network for the plot, and keep what came out."""
@@ -165,8 +167,7 @@ class Desk:
         place.parent.mkdir(parents=True, exist_ok=True)
         write_json(place, {"picture": picture, "seconds": monotonic() - began, "made": made})
 
-    def _kept(self, line: Line, place: Path) -> Drawn:
-        content: dict[str, Any] = json.loads(place.read_text())
+    def _kept(self, line: Line, content: Mapping[str, Any]) -> Drawn:
         slot = line.as_slot()
         count = self.shop.cache.images(slot.network, slot.measure)
         about = self.shop.about(slot, content["made"]) | self.shop.weights_of(slot.network)

@@ -9,7 +9,7 @@ NOTES = {
         "The paper climbs 1 - x(x-2)(x+1)(x+1) from -2; ours climbs two hills of the same kind, which do not "
         "fall without end at both sides."
     ),
-    "FGSM-AT": f"{IMAGE} Our network has not collapsed, as table2 says.",
+    "FGSM-AT": IMAGE,
 }
 
 

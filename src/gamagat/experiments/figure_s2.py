@@ -9,7 +9,6 @@ NOTES = {
         "The paper shows the cross-entropy of test images, clean and under FGSM and PGD-7; ours is of the "
         "validation images that a training looks at, clean and under PGD-10, beside its training losses."
     ),
-    "RFGSM-AT": "Ours has R-FGSM's step of eps/2, as table2's row.",
 }
 
 

@@ -13,7 +13,6 @@ RADII = {
 PGD = "pgd:steps=7,rate=0.25,as_published=true"
 NOTES = {
     "": "The paper does not state its step at other eps; ours is a quarter of each, which reaches its edge.",
-    "GAT CIFAR": "Our network is that of table1, another training than table2's row.",
 }
 
 

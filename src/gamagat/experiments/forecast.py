@@ -16,10 +16,10 @@ from gamagat.engine.training.passes import probe_passes, training_passes
 from gamagat.engine.training.probe import probes
 from gamagat.engine.training.run import METRICS
 from gamagat.engine.training.settings import Plan
-from gamagat.errors import DataError, ModelError
-from gamagat.experiments.cache import EVALUATED
+from gamagat.errors import DataError, ModelError, RunError
+from gamagat.experiments.cache import EVALUATED, read_kept
 from gamagat.experiments.core import Network, Slot, Table
-from gamagat.experiments.drawing import EPOCHS
+from gamagat.experiments.drawing import EPOCHS, LOOKED
 from gamagat.experiments.figures import Figure, Line
 from gamagat.experiments.pace import Pace, Paces
 from gamagat.experiments.runner import check
@@ -50,7 +50,7 @@ class Forecast:
         """One thing more. Why it cannot be had is told once: what is measured fails as its network does."""
         try:
             item = Item(kind, name, *look())
-        except (DataError, ModelError) as error:
+        except (DataError, ModelError, RunError) as error:
             why = str(error)
             item = Item(kind, name, MISSING if why in self.told else f"{MISSING}: {why}")
             self.told.add(why)
@@ -103,7 +103,7 @@ def _drawing(line: Line, shop: Workshop, paces: Paces) -> tuple[str, float]:
     slot = line.as_slot()
     if (
         shop.cache.is_trained(line.network)
-        and shop.cache.drawing(slot.network, slot.measure, line.plot).is_file()
+        and read_kept(shop.cache.drawing(slot.network, slot.measure, line.plot), LOOKED) is not None
     ):
         return THERE, 0.0
     if (lack := shop.cache.lack(line.network)) is not None:
@@ -131,9 +131,12 @@ def _training(network: Network, shop: Workshop, paces: Paces) -> tuple[str, floa
 
 
 def _epochs(shop: Workshop, network: Network) -> list[float]:
-    """The seconds of the epochs that are done."""
+    """The seconds of the epochs that are done; of a damaged record none."""
     path = shop.cache.home(network) / METRICS
-    return [json.loads(line)["seconds"] for line in path.read_text().splitlines()] if path.is_file() else []
+    try:
+        return [json.loads(line)["seconds"] for line in path.read_text().splitlines()]
+    except (OSError, ValueError, TypeError, KeyError):
+        return []
 
 
 def _epoch_seconds(network: Network, plan: Plan, shop: Workshop, paces: Paces) -> float:

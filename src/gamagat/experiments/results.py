@@ -154,6 +154,13 @@ def check_folder(folder: Path) -> None:
         raise RunError(f"{folder} is a file and no results can be kept in it; give another --results")
 
 
+def check_result(folder: Path, whole: Table | Figure) -> None:
+    """Refuse results that cannot be added to, before anything is measured."""
+    path = place_of(folder, whole.name)
+    if path.exists():
+        read_figure(path) if isinstance(whole, Figure) else read_result(path)
+
+
 def place_of(folder: Path, name: str) -> Path:
     """The file of a table or a figure."""
     return folder / f"{name}.json"

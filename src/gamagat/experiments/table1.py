@@ -44,6 +44,5 @@ def table1() -> Table:
         ours=frozenset({"GAT RN18", "TRADES RN18"}),
         notes=dict.fromkeys(("Rice", "Zhang", "Madry", "Wong", "GAT"), OWN)
         | {"Madry": f"{OWN} The paper's PGD-100 equals what the network's authors state for 20 steps."}
-        | {"": "Our GAT RN18 is another training than table 2's row, with the same seed: 81.27 clean."}
         | {"MT top5": "The step of MultiTargeted is not stated; ours is the strongest of five on MNIST."},
     )

@@ -24,15 +24,10 @@ PGD_AT = (
     "The paper's PGD-AT is weak (a later paper of the same group lists 81.12 clean and 48.75 under "
     "AutoAttack); ours is a recipe that later work found best."
 )
-R_MGM = (
-    "The weight of R-MGM's gap, the images it learns from and its epochs are not published. What is measured "
-    "here, with GAT's 100 epochs and R-FGSM's step of eps/2, collapses from the 17th on, and the epoch that "
-    "was selected, by IFGSM-7, hides its gradients; it is to be repeated with the full step."
-)
+R_MGM = "The weight of R-MGM's gap, the images it learns from and its epochs are not published."
 RFGSM_AT = (
     f"{CONVERGED}. The paper's figures are those of its ablation A4, whose step after the noise seems to be "
-    "the full eps, though the paper calls eps less the noise the standard; ours has the step of eps/2 of the "
-    "method's authors, and is to be repeated."
+    "the full eps, though the paper calls eps less the noise the standard."
 )
 FGSM_AT = (
     f"{CONVERGED}. We select a sound epoch where others have collapsed; the paper's network has collapsed."

@@ -18,12 +18,16 @@ ROWS = {
     "GAMA-PGD": (published("gama-pgd"), published("gama-pgd-10")),
     "GAMA-FW": (published("gama-fw"), published("gama-fw-10")),
 }
+FADING = (
+    "As in the paper, lambda falls to zero in the 100-step attack and stays constant in the 10-step one; "
+    "what sets GAMA-PGD apart from this row is its start."
+)
 NOTES = {
     "": "The network is not the paper's unless you bring TRADES' own with --checkpoint all=wrn-34-10@FILE.",
-    "PGD probability margin + l2": (
-        "As in the paper, lambda falls to zero in the 100-step attack and stays constant in the 10-step one; "
-        "what sets GAMA-PGD apart from this row is its start."
-    ),
+    **{
+        f"PGD probability margin + l2/{column}": FADING
+        for column in ("100-step single", "100-step x5", "10-step single", "10-step x5")
+    },
     "10-step single": "The paper does not state lambda and the steps of its 10-step attacks.",
     "10-step x5": "The paper does not state lambda and the steps of its 10-step attacks.",
 }

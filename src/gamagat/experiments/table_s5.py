@@ -7,7 +7,7 @@ FBF = (
     f"{CONVERGED}. With the ten epochs and the rates of FBF's authors, who train a smaller network so, it "
     "began collapsed and kept 63.21 under GAMA-PGD-100 and 42.63 under AutoAttack."
 )
-STEP = "R-FGSM's full step, which table2's row does not have yet"
+STEP = "R-FGSM's full step"
 PGD_AT = (
     "Ours trains for 30 epochs of 1,000 steps, where its first authors take 100; in a training of 46 the "
     "accuracy on validation images rose by no more than 0.1 after the 29th."

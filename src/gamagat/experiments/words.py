@@ -25,10 +25,28 @@ def listed(text: str | None, option: str) -> list[str]:
 def read_network(words: str) -> tuple[str, Network]:
     """Read ROW=MODEL@FILE or ROW=FOLDER."""
     row, _, spec = words.partition("=")
-    model, _, weights = spec.partition("@")
-    if not row.strip() or not model.strip():
+    model, weights = _model_and_file(spec)
+    if not row.strip() or not model:
         raise ConfigError(f"--checkpoint takes ROW=MODEL@FILE or ROW=FOLDER, got {words!r}")
-    return row.strip(), Network("", model.strip(), weights=weights.strip() or None, given=True)
+    return row.strip(), Network("", model, weights=weights or None, given=True)
+
+
+def read_networks(given: Sequence[str]) -> dict[str, Network]:
+    """Read them all, each row once."""
+    networks: dict[str, Network] = {}
+    for row, network in map(read_network, given):
+        if row.lower() in {known.lower() for known in networks}:
+            raise ConfigError(f"--checkpoint is given twice for {row!r}; a row has one network")
+        networks[row] = network
+    return networks
+
+
+def _model_and_file(spec: str) -> tuple[str, str]:
+    """MODEL@FILE, or a folder, whatever its name."""
+    if Path(spec.strip()).expanduser().is_dir():
+        return spec.strip(), ""
+    model, _, file = spec.partition("@")
+    return model.strip(), file.strip()
 
 
 def read_settings(pairs: Sequence[str]) -> dict[str, str]:
@@ -44,7 +62,7 @@ def read_settings(pairs: Sequence[str]) -> dict[str, str]:
 
 def without_way(words: str) -> str:
     """A network as it is written down: of a folder on this machine its name alone."""
-    return Path(words).name if Path(words).is_dir() else words
+    return Path(words).resolve().name if Path(words).is_dir() else words
 
 
 def command_for(name: str, store: Cache, checkpoints: Sequence[str], settings: Mapping[str, str]) -> str:
@@ -57,7 +75,7 @@ def command_for(name: str, store: Cache, checkpoints: Sequence[str], settings: M
         words += ["--attack-set", f"{key}={value}"]
     for given in checkpoints:
         row, _, network = given.partition("=")
-        model, _, file = network.partition("@")
+        model, file = _model_and_file(network)
         words += [
             "--checkpoint",
             f"{row}={model}@{Path(file).name}" if file else f"{row}={without_way(model)}",

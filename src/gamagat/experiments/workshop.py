@@ -29,12 +29,14 @@ from gamagat.engine.training.run import SELECTED, Listener, TrainingRequest, tra
 from gamagat.engine.transfer import TransferRequest, transfer
 from gamagat.engine.watch import Onlooker
 from gamagat.errors import ModelError
-from gamagat.experiments.cache import EVALUATED, Cache, words_and_weights
+from gamagat.experiments.cache import EVALUATED, Cache, read_kept, words_and_weights
 from gamagat.experiments.cells import Cell, of_distances, of_share
 from gamagat.experiments.clock import Clock
 from gamagat.experiments.core import Network, Slot, Table
 from gamagat.experiments.words import without_way
 from gamagat.models.loading.card import read_card
+
+CARRIED = ("count", "of", "seconds", "made", "source")  # what is kept of a transfer
 
 
 @contextmanager
@@ -113,7 +115,8 @@ class Workshop:
             return None
         place = self.cache.evaluation(slot.network, slot.measure)
         if slot.measure.source is not None:
-            return self._carried_cell(table, slot, place) if place.is_file() else None
+            content = read_kept(place, CARRIED)
+            return None if content is None else self._carried_cell(table, slot, content)
         if not (place / RESULT).is_file():
             return None
         result = summarize(read_run(place))
@@ -129,7 +132,7 @@ class Workshop:
         place = self.cache.evaluation(slot.network, slot.measure)
         if slot.measure.source is not None:
             self._carry_all(table, slot)
-            return self._carried_cell(table, slot, place)
+            return self._carried_cell(table, slot, json.loads(place.read_text()))
         with self.looking() as onlooker, in_words(slot.measure.attack or EVALUATED):
             result = self._prepared(slot, place).run(onlooker)
         if result.stopped == INTERRUPTED:
@@ -201,7 +204,7 @@ class Workshop:
             # The measure names the source, and with it the data.
             if other.measure == slot.measure and self.cache.is_trained(other.network):
                 place = self.cache.evaluation(other.network, other.measure)
-                if self.cache.eps(other.network, other.measure) == eps and not place.is_file():
+                if self.cache.eps(other.network, other.measure) == eps and read_kept(place, CARRIED) is None:
                     found.setdefault(place, other)
         return list(found.values())
 
@@ -230,8 +233,7 @@ class Workshop:
             place.parent.mkdir(parents=True, exist_ok=True)
             write_json(place, {"count": share.count, "of": share.of, "weights": weights_hash} | common)
 
-    def _carried_cell(self, table: Table, slot: Slot, place: Path) -> Cell:
-        content = json.loads(place.read_text())
+    def _carried_cell(self, table: Table, slot: Slot, content: Mapping[str, Any]) -> Cell:
         about = self.about(slot, content["made"]) | {"source": content["source"]}
         if "weights" in content:
             about["weights"] = content["weights"][:16]

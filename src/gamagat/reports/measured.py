@@ -36,7 +36,8 @@ def _figure(result: FigureResult, link: str) -> Iterator[str]:
     for line in result.lines:
         yield f"| {_plain(line.row)} | {_plain(line.column)} | " + " | ".join(ends(line)) + " |"
     yield ""
-    yield from _bullets([*dict.fromkeys(result.notes.values()), *_conditions(measured)])
+    notes = dict.fromkeys(result.notes.values())
+    yield from _bullets([*notes, *_remarks(measured), *_conditions(measured)])
 
 
 def _section(result: Result) -> Iterator[str]:
@@ -50,8 +51,21 @@ def _section(result: Result) -> Iterator[str]:
         yield f"| {_plain(row)} | " + " | ".join(places) + " |"
     yield ""
     yield from _bullets(
-        [*_differences(result), *_mixed(measured), *_converted(measured), *_conditions(measured)]
-    )
+        [
+            *_differences(result), *_remarks(measured), *_mixed(measured), *_converted(measured),
+            *_conditions(measured),
+        ]
+    )  # fmt: skip
+
+
+def _remarks(measured: Sequence[Cell] | Sequence[Drawn]) -> Iterator[str]:
+    """What was seen of the very networks that these figures are of, and goes with them."""
+    found: dict[str, dict[str, None]] = {}
+    for cell in measured:
+        if "remark" in cell.about:
+            found.setdefault(str(cell.about["remark"]), {})[cell.row] = None
+    for words, rows in found.items():
+        yield f"{', '.join(rows)}: {words}"
 
 
 def _converted(measured: Sequence[Cell]) -> Iterator[str]:
@@ -91,7 +105,8 @@ def _differences(result: Result) -> Iterator[str]:
     apart = [cell for cell in result.cells if cell.apart is not None]
     for row in dict.fromkeys(cell.row for cell in apart):
         cells = [cell for cell in apart if cell.row == row]
-        known = [*map(_changed, cells), result.notes.get(row, "")]
+        brought = all(cell.about.get("recipe", "") is None for cell in cells)
+        known = [*map(_changed, cells), "" if brought else result.notes.get(row, "")]
         known += [result.notes.get(f"{row}/{cell.column}", "") for cell in cells]
         words = " ".join(dict.fromkeys(word for word in known if word))
         yield f"{row}, beside the paper: {', '.join(map(_apart, cells))}. {words}".strip()
