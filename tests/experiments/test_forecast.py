@@ -26,6 +26,12 @@ def test_before_anything_ran_everything_is_to_do(tmp_path):
     assert not list(tmp_path.iterdir())  # a plan leaves nothing
 
 
+def test_networks_can_be_planned_alone(tmp_path):
+    plan = forecast(toy_table(), shop_at(tmp_path))
+    assert [item.kind for item in plan.of_networks().items] == ["train", "train"]
+    assert plan.of_networks().seconds < plan.seconds
+
+
 def test_afterwards_nothing_is(filled):
     plan = forecast(toy_table(), shop_at(filled))
     assert {item.state for item in plan.items} == {"there"}

@@ -168,6 +168,7 @@ def test_of_a_folder_only_its_name_is_written_down(tmp_path):
         (["reproduce"], "which table or figure? Name one of"),
         (["reproduce", "--markdown", "x.md"], "--markdown needs --results DIR"),
         ([*WORDS, "--markdown", "x.md"], "--markdown needs --results DIR"),  # before hours of work
+        ([*WORDS, "--markdown", "x.md", "--results", "r", "--networks-only"], "measures nothing that"),
         ([*WORDS, "--markdown", "no/x.md", "--results", "r"], "there is no folder no to write x.md into"),
         (["reproduce", "--markdown", "x.md", "--results", "nowhere"], "there are no results in nowhere"),
         ([*WORDS, "--rows", "GTA"], "unknown row of toy 'GTA'"),

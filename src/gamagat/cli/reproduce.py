@@ -103,7 +103,7 @@ def reproduce(
     as_json: JSON = False,
 ) -> None:
     """Measure a table or a figure of the paper, ours beside theirs; the same command goes on."""
-    _check(name, results, markdown)
+    _check(name, results, markdown, networks_only)
     if missing:
         _check_missing(name, results, [*(option or []), *(attack_option or [])])
     if name is None:
@@ -126,7 +126,7 @@ def reproduce(
         check(part, shop)
         part = lacking(part, shop, results)
     if plan:
-        _plan(part, shop, as_json)
+        _plan(part, shop, networks_only, as_json)
         return
     code = _train(part, shop, as_json) if networks_only else _work(part, whole, shop, results, as_json)
     _write_page(results, markdown)
@@ -134,7 +134,7 @@ def reproduce(
         raise typer.Exit(code)
 
 
-def _check(name: str | None, results: Path | None, markdown: Path | None) -> None:
+def _check(name: str | None, results: Path | None, markdown: Path | None, networks_only: bool) -> None:
     """Refuse what would only fail in the end."""
     if name is None and markdown is None:
         known = ", ".join([*EXPERIMENTS.names(), *FIGURES.names()])
@@ -143,6 +143,8 @@ def _check(name: str | None, results: Path | None, markdown: Path | None) -> Non
         )
     if markdown is not None and results is None:
         raise ConfigError("--markdown needs --results DIR, the folder of the figures to write about")
+    if markdown is not None and networks_only:
+        raise ConfigError("--networks-only measures nothing that --markdown could write about; leave it out")
     beside = markdown is not None and results is not None and markdown.parent == results  # which will be made
     if markdown is not None and not beside and not markdown.absolute().parent.is_dir():
         raise ConfigError(
@@ -164,9 +166,11 @@ def _check_missing(name: str | None, results: Path | None, settings: list[str]) 
         raise ConfigError(f"--missing is about the experiment's own settings; {words}")
 
 
-def _plan(part: Table | Figure, shop: Workshop, as_json: bool) -> None:
+def _plan(part: Table | Figure, shop: Workshop, networks_only: bool, as_json: bool) -> None:
     """What will run, and for how long."""
     found = forecast_figure(part, shop) if isinstance(part, Figure) else forecast(part, shop)
+    if networks_only:
+        found = found.of_networks()
     content = {"seconds": found.seconds, "complete": found.complete, "items": [*map(asdict, found.items)]}
     show(content, [forecast_table(found)], as_json)
 
@@ -250,7 +254,7 @@ def _write_page(results: Path | None, markdown: Path | None) -> None:
     if results is None or markdown is None:
         return
     link = Path(os.path.relpath(results.absolute(), markdown.absolute().parent)).as_posix()
-    words = page(read_results(results), results.name, link)
+    words = page(read_results(results), results.resolve().name, link)
     partial = markdown.with_name(f".{markdown.name}.{os.getpid()}.part")
     try:
         partial.write_text(words)

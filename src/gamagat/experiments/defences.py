@@ -35,7 +35,7 @@ L2_EPS = "0.5"  # of no importance: it only splits what a minimum-norm attack fi
 
 AUTOATTACK = (
     "The paper ran AutoAttack's first version; ours is the standard one, whose targeted members find a "
-    "little more (53.08 against 53.18 on TRADES' WRN-34-10)."
+    "little more (53.08 against 53.18 on TRADES' WRN-34-10); `--attack-set version=v1` runs the first."
 )
 CW = Measure("cw", "distance", "l2", L2_EPS, n=1000)
 HOW_CW = (

@@ -56,6 +56,10 @@ class Forecast:
             self.told.add(why)
         self.items.append(item)
 
+    def of_networks(self) -> Forecast:
+        """Only what is trained."""
+        return Forecast([item for item in self.items if item.kind == "train"])
+
     @property
     def seconds(self) -> float:
         return sum(item.seconds for item in self.items)
