@@ -23,6 +23,7 @@ ABOUT = {"network": "gat-1", "recipe": "gat:epochs=50", "changed": {}, "model": 
 GOOD = Cell(
     "GAT", "FGSM", 97.11, "%", MEASURED, 96.9, (96.5, 97.2), 10000, 1.5, "", ABOUT | {"command": "do it"}
 )
+COLUMNS = ("Clean", "FGSM")
 EMPTY = Cell("GAT", "FGSM", 97.11, reason="the time that was given is over")
 
 
@@ -150,9 +151,30 @@ def test_a_remark_goes_with_the_figure_that_it_is_of():
     seen = replace(GOOD, about=ABOUT | {"remark": "this one fell and rose again."})
     more = replace(seen, column="PGD-40")
     assert page_of(seen, more).count("- GAT: this one fell and rose again.\n") == 1
-    old = result_of(toy_table(), [seen]).cells
-    again = result_of(toy_table(), merged(old, [GOOD]))
-    assert "fell and rose" not in page([again])
+    assert "- GAT, FGSM: this one fell and rose again.\n" in page_of(seen, replace(GOOD, column="PGD-40"))
+    (read_again,) = merged([seen], [GOOD])
+    assert read_again.about["remark"] == "this one fell and rose again."
+    measured_again = replace(GOOD, about=ABOUT | {"made": MADE | {"date": "2026-02-03T04:05:06+00:00"}})
+    assert merged([seen], [measured_again]) == [measured_again]
+
+
+def test_what_is_left_of_an_earlier_recipe_goes_when_its_row_is_measured_anew(tmp_path):
+    table = toy_table()
+    old = [replace(GOOD, column=column) for column in ("Clean", "FGSM")]
+    other, brought = replace(GOOD, row="Normal"), replace(old[1], about=ABOUT | {"recipe": None})
+    today = ABOUT | {"network": "gat-2", "recipe": "gat:epochs=60"}
+
+    def left(before: list[Cell], new: Cell) -> dict[str, float | None]:
+        (tmp_path / "toy.json").unlink(missing_ok=True)
+        save_result(tmp_path, table, [*before, other])
+        cells = read_result(save_result(tmp_path, table, [new])).cells
+        assert [cell.ours for cell in cells if cell.row == "Normal" and cell.measured] == [96.9]
+        return {cell.column: cell.ours for cell in cells if cell.row == "GAT" and cell.column in COLUMNS}
+
+    assert left(old, replace(old[0], ours=97.0, about=today)) == {"Clean": 97.0, "FGSM": None}
+    assert left(old, replace(old[0], ours=97.0)) == {"Clean": 97.0, "FGSM": 96.9}  # the same recipe
+    assert left(old, replace(old[0], n=40, about=today)) == {"Clean": 96.9, "FGSM": 96.9}  # not taken
+    assert left([old[0], brought], replace(old[0], about=today)) == {"Clean": 96.9, "FGSM": 96.9}
 
 
 def test_a_word_on_the_whole_table_needs_no_difference():

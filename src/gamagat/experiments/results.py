@@ -23,6 +23,7 @@ from gamagat.experiments.plates import plates
 __all__ = ["Cell", "Drawn", "FigureResult", "Result", "Shown", "figure_result", "merged", "read_figure"]
 __all__ += ["read_result", "read_results", "result_of", "save_figure", "save_result"]
 FORMAT = 1
+WORDS = ("remark", "converted")  # that somebody wrote beside a figure
 Part = TypeVar("Part", Cell, Drawn)
 
 
@@ -103,9 +104,37 @@ def merged(old: Sequence[Part], new: Sequence[Part]) -> list[Part]:
     kept = {(part.row, part.column): part for part in old}
     for part in new:
         before = kept.get((part.row, part.column))
-        if before is None or _worth(part) >= _worth(before):
+        if before is None:
             kept[part.row, part.column] = part
+        elif _worth(part) >= _worth(before):
+            kept[part.row, part.column] = _with_words(part, before)
     return list(kept.values())
+
+
+def _with_words(part: Part, before: Part) -> Part:
+    """What was said of a figure goes on with it, where it was only read again and not measured."""
+    if any(part.about.get(key) != before.about.get(key) for key in ("network", "made")):
+        return part
+    return replace(part, about={key: before.about[key] for key in WORDS if key in before.about} | part.about)
+
+
+def _asked_for(table: Table, cells: Sequence[Cell], new: Sequence[Cell]) -> list[Cell]:
+    """Without what is left of an earlier recipe of a row, once it has figures of today's."""
+    networks = {(slot.row, slot.column): slot.network for slot in table.slots}
+    known = {(cell.row, cell.column): _recipe(cell) for cell in cells}
+    places = [(cell.row, cell.column) for cell in new if _recipe(cell) is not None]
+    today = {networks[place]: known[place] for place in places if place in networks}
+
+    def stays(cell: Cell) -> bool:
+        place, own = (cell.row, cell.column), _recipe(cell)
+        return own is None or place not in networks or today.get(networks[place], own) == own
+
+    return [cell for cell in cells if stays(cell)]
+
+
+def _recipe(cell: Cell) -> str | None:
+    """The recipe of the network that it is a figure of, where that has the recipe's own settings."""
+    return cell.about.get("recipe") if cell.measured and not cell.about.get("changed") else None
 
 
 def _worth(part: Cell | Drawn) -> tuple[bool, bool, int]:
@@ -122,7 +151,8 @@ def save_result(folder: Path, table: Table, cells: Sequence[Cell]) -> Path:
     path = place_of(_made(folder), table.name)
     with alone_in(folder, _a_moment):
         old = read_result(path).cells if path.is_file() else []
-        write_json(path, result_of(table, merged(old, cells)).as_json())
+        found = _asked_for(table, merged(old, cells), cells)
+        write_json(path, result_of(table, found).as_json())
     return path
 
 

@@ -60,12 +60,15 @@ def _section(result: Result) -> Iterator[str]:
 
 def _remarks(measured: Sequence[Cell] | Sequence[Drawn]) -> Iterator[str]:
     """What was seen of the very networks that these figures are of, and goes with them."""
-    found: dict[str, dict[str, None]] = {}
-    for cell in measured:
-        if "remark" in cell.about:
-            found.setdefault(str(cell.about["remark"]), {})[cell.row] = None
-    for words, rows in found.items():
-        yield f"{', '.join(rows)}: {words}"
+    found: dict[tuple[str, str], dict[str, None]] = {}
+    for row in dict.fromkeys(cell.row for cell in measured):
+        cells = [cell for cell in measured if cell.row == row]
+        for words in dict.fromkeys(str(cell.about["remark"]) for cell in cells if "remark" in cell.about):
+            columns = [cell.column for cell in cells if cell.about.get("remark") == words]
+            some = "" if len(columns) == len(cells) else f", {', '.join(columns)}"
+            found.setdefault((words, some), {})[row] = None
+    for (words, some), rows in found.items():
+        yield f"{', '.join(rows)}{some}: {words}"
 
 
 def _converted(measured: Sequence[Cell]) -> Iterator[str]:
