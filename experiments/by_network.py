@@ -22,6 +22,7 @@ from pathlib import Path
 from time import monotonic
 
 from gamagat.engine.evaluate import INTERRUPTED
+from gamagat.engine.runtime import GPU_LOST
 from gamagat.errors import ConfigError, GamagatError
 from gamagat.experiments.cache import Cache
 from gamagat.experiments.cells import Cell
@@ -46,7 +47,8 @@ from gamagat.reports.terminal import log, onlooker
 from gamagat.reports.training import training_listener
 
 PATIENCE = 60  # seconds to write down what is known, once the time is over
-UNFINISHED, STOPPED = 3, 130
+UNFINISHED, LOST, STOPPED = 3, 4, 130
+CODES = {INTERRUPTED: STOPPED, GPU_LOST: LOST}  # of what stops it, but for the time
 
 
 def recipes_of(data: str, names: Sequence[str]) -> list[str]:
@@ -115,7 +117,7 @@ def work(todo: Sequence[Table | Figure], results: Path, shop: Workshop) -> int:
         empty += len(outcome.missing)
         if outcome.stopped is not None:
             print(f"stopped: {outcome.stopped}; the same line goes on", file=sys.stderr)
-            return STOPPED if outcome.stopped == INTERRUPTED else UNFINISHED
+            return CODES.get(outcome.stopped, UNFINISHED)
     return UNFINISHED if empty else 0
 
 
@@ -152,9 +154,12 @@ def _figure(cell: Cell) -> str:
 
 
 def in_turn(recipes: Sequence[str], seconds: float | None) -> int:
-    """The same line for each network, each in a process of its own; the worst exit code."""
-    began, worst = monotonic(), 0
-    for recipe in recipes:
+    """The same line for each network, each in a process of its own; the worst exit code.
+
+    One that has lost the GPU has another turn in the end: a new process can use it again.
+    """
+    began, worst, turns = monotonic(), 0, [*recipes]
+    for recipe in turns:
         left = None if seconds is None else seconds - (monotonic() - began)
         if left is not None and left < 1:
             print("the time is over; the same line goes on", file=sys.stderr)
@@ -164,17 +169,27 @@ def in_turn(recipes: Sequence[str], seconds: float | None) -> int:
         print(f"{recipe}: exit code {code}, {monotonic() - began:.0f} s in all", flush=True)
         if code == STOPPED:
             return code
-        worst = max(worst, abs(code))
+        if code == LOST and turns.count(recipe) == 1:
+            turns.append(recipe)
+        else:
+            worst = max(worst, abs(code))
     return worst
 
 
 def ended(words: Sequence[str], seconds: float | None) -> int:
     """The exit code of a command; one that does not end in time is killed, not left behind."""
-    process = subprocess.Popen(words)
+    process, told = subprocess.Popen(words), False
+
+    def pass_on(*_: object) -> None:
+        nonlocal told
+        told = True
+        process.terminate()
+
     # Ctrl-C reaches both; this signal is sent to one of them.
-    before = signal.signal(signal.SIGTERM, lambda *_: process.terminate())
+    before = signal.signal(signal.SIGTERM, pass_on)
     try:
-        return _waited(process, None if seconds is None else seconds + PATIENCE)
+        code = _waited(process, None if seconds is None else seconds + PATIENCE)
+        return STOPPED if told else code  # it may have ended before it knew what to do about it
     except KeyboardInterrupt:  # which the command has had as well
         _waited(process, PATIENCE)
         raise

@@ -5,11 +5,12 @@ GamagatError
 ├── DataError        a data set is missing, damaged, or not what it should be
 ├── RunError         a run folder cannot be read or written, or holds another run
 │   └── DamagedError      a file of it is not what was written
+├── DeviceError      a GPU has failed, and this process cannot use it any more
 └── ModelError       a network cannot be built, called, or does not return logits
     └── CheckpointError   a file of weights cannot be read or does not fit
 
 Each message is one sentence or two: what was given, what is allowed, what to do. The command line prints it
-without a traceback and exits with code 2.
+without a traceback and exits with code 2; with 3 after a DeviceError, since the same command goes on.
 """
 
 from collections.abc import Iterable
@@ -34,6 +35,10 @@ class RunError(GamagatError):
 
 class DamagedError(RunError):
     """A file of a run is not what was written."""
+
+
+class DeviceError(GamagatError):
+    """A GPU has failed, and this process cannot use it any more."""
 
 
 class ModelError(GamagatError):

@@ -12,6 +12,7 @@ import pytest
 
 from experiments.toy import shop_at, toy_table
 from experiments.toy_figure import toy_figure
+from gamagat.errors import DeviceError
 from gamagat.experiments import workshop
 from gamagat.experiments.core import EXPERIMENTS
 from gamagat.experiments.defences import MODELS
@@ -190,6 +191,18 @@ def test_a_stop_ends_it_and_the_same_line_goes_on(at_work, monkeypatch, tmp_path
     assert len(cells(tmp_path)) == 5
 
 
+def test_a_lost_gpu_ends_it_with_a_code_of_its_own(at_work, monkeypatch, capsys):
+    def failing(prepared, onlooker):
+        raise DeviceError("the GPU failed (too hot), and")
+
+    monkeypatch.setattr(workshop.Prepared, "run", failing)
+    assert at_work("gat") == 4
+    told = capsys.readouterr()
+    assert "toy GAT, Clean: not run, the GPU failed (too hot), and" in told.out
+    assert "toy GAT, FGSM: not run, the GPU failed\n" in told.out  # nothing more is tried
+    assert "the same line goes on" in told.err
+
+
 def test_what_failed_is_told(at_work, monkeypatch, capsys):
     def failing(prepared, onlooker):
         raise RuntimeError("no way back")
@@ -258,6 +271,14 @@ def test_the_worst_code_and_a_stop(script, begun, monkeypatch, codes, seconds, c
     assert len(begun[0]) == turns
 
 
+def test_who_loses_the_gpu_has_one_more_turn_in_the_end(script, begun, monkeypatch):
+    monkeypatch.setattr(sys, "argv", [str(SCRIPT)])
+    seen, codes = begun
+    codes["gat"] = 4
+    assert script["in_turn"](["gat", "trades"], None) == 4
+    assert [words[1] for words, _ in seen] == ["gat", "trades", "gat"]
+
+
 @pytest.mark.parametrize(
     ("seconds", "code", "end"),
     [(0.5, "import time; time.sleep(60)", -9), (None, "raise SystemExit(3)", 3)],
@@ -285,11 +306,13 @@ def test_an_interrupted_process_may_come_to_its_end(script, monkeypatch, tmp_pat
     assert waits == [None, script["PATIENCE"]]
 
 
-def test_a_process_is_ended_with_the_script(tmp_path):
-    """One that is left behind would hold the GPU."""
+@pytest.mark.parametrize("deaf", [False, True])
+def test_a_process_is_ended_with_the_script(tmp_path, deaf):
+    """One that is left behind would hold the GPU; one that has just begun knows nothing of signals yet."""
     child = f"""
 import pathlib, signal, sys, time
-signal.signal(signal.SIGTERM, signal.default_int_handler)
+if not {deaf}:
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
 try:
     pathlib.Path({str(tmp_path / "began")!r}).touch()
     time.sleep(60)
@@ -308,4 +331,4 @@ sys.exit(runpy.run_path({str(SCRIPT)!r})["ended"]([sys.executable, "-c", {child!
         sleep(0.05)
     process.terminate()
     assert process.wait(60) == 130
-    assert (tmp_path / "ended").exists()
+    assert (tmp_path / "ended").exists() is not deaf

@@ -14,7 +14,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 from typer.core import TyperGroup
 
-from gamagat.errors import GamagatError
+from gamagat.errors import DeviceError, GamagatError
 from gamagat.reports.terminal import fail
 from gamagat.version import __version__
 
@@ -114,7 +114,7 @@ def run(command: typer.Typer) -> None:
     except GamagatError as error:
         if _speaks():
             fail(str(error))
-        sys.exit(2)
+        sys.exit(3 if isinstance(error, DeviceError) else 2)
     except (Interrupted, typer.Abort):  # what Ctrl-C has become on its way
         raise KeyboardInterrupt from None
     except BrokenPipeError:

@@ -10,6 +10,7 @@ import torch
 
 from gamagat.attacks.network import is_memory
 from gamagat.engine.quick.network import Quick
+from gamagat.engine.runtime import telling_of_loss
 from gamagat.engine.watch import Onlooker
 from gamagat.errors import ModelError
 
@@ -29,7 +30,8 @@ def until_it_works(means: Means, attempt: Callable[[], Found]) -> Found:
     """What the attempt gives: where there was too little memory, at half the width; else without stand-in."""
     while True:
         try:
-            return attempt()
+            with telling_of_loss(means.device):
+                return attempt()
         except Exception as error:
             narrow = is_memory(error)
             if not narrow and not _may_be_the_stand_ins(means, error):

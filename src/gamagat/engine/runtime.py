@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from gamagat.errors import ConfigError, ModelError
+from gamagat.errors import ConfigError, DeviceError, ModelError
 
 
 def choose_device(name: str = "auto") -> torch.device:
@@ -27,6 +27,37 @@ def choose_device(name: str = "auto") -> torch.device:
         here = ["auto", "cpu", *(["cuda"] if count else []), *(f"cuda:{number}" for number in range(count))]
         raise ConfigError(f"device {name!r} is not to be had here; use {', '.join(here)}") from None
     return device
+
+
+GPU_LOST = "the GPU failed"
+
+
+@contextmanager
+def telling_of_loss(device: torch.device | None = None) -> Iterator[None]:
+    """A GPU that fails in here is told as such; without a device, whichever is in use."""
+    try:
+        yield
+    except (RuntimeError, ModelError) as error:
+        if not is_lost(device):
+            raise
+        words = " ".join(str(error).split())
+        raise DeviceError(
+            f"{GPU_LOST} ({words[:120]}), and this process cannot use it any more; the same command goes on "
+            "from what is kept"
+        ) from error
+
+
+def is_lost(device: torch.device | None) -> bool:
+    """Whether a GPU has failed for this process: after a fault in a kernel it answers nothing any more."""
+    if device is not None and device.type != "cuda":
+        return False
+    if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        return False
+    try:
+        torch.cuda.synchronize(device)
+    except RuntimeError:
+        return True
+    return False
 
 
 def device_of(model: Any) -> torch.device | None:

@@ -13,9 +13,9 @@ from gamagat.attacks.network import OutOfTime
 from gamagat.engine.evaluate import INTERRUPTED, TIME_OVER
 from gamagat.engine.manifest import circumstances, write_json
 from gamagat.engine.request import EvaluationRequest
-from gamagat.engine.runtime import choose_device
+from gamagat.engine.runtime import GPU_LOST, choose_device
 from gamagat.engine.watch import Onlooker
-from gamagat.errors import ConfigError, DataError, ModelError, RunError
+from gamagat.errors import ConfigError, DataError, DeviceError, ModelError, RunError
 from gamagat.experiments.cache import read_kept
 from gamagat.experiments.cells import Cell
 from gamagat.experiments.core import Network
@@ -64,6 +64,9 @@ def _lines(figure: Figure, desk: Desk, sketch: Sketch) -> Iterator[Drawn]:
         except (OutOfTime, KeyboardInterrupt) as stop:
             sketch.stopped = TIME_OVER if isinstance(stop, OutOfTime) else INTERRUPTED
             yield not_drawn(line, sketch.stopped)
+        except DeviceError as error:
+            sketch.stopped = GPU_LOST
+            yield not_drawn(line, str(error))
         except (ConfigError, DataError, ModelError, RunError) as error:
             yield not_drawn(line, str(error))
 

@@ -9,10 +9,10 @@ from gamagat.attacks.network import OutOfTime
 from gamagat.engine.checks import check_batch_size
 from gamagat.engine.evaluate import INTERRUPTED, TIME_OVER
 from gamagat.engine.plan import plan_attack
-from gamagat.engine.runtime import choose_device
+from gamagat.engine.runtime import GPU_LOST, choose_device
 from gamagat.engine.training.run import choose_precision
 from gamagat.engine.training.settings import make_plan
-from gamagat.errors import DataError, ModelError, RunError
+from gamagat.errors import DataError, DeviceError, ModelError, RunError
 from gamagat.experiments.cells import Cell, not_run, of_others
 from gamagat.experiments.choice import Experiment
 from gamagat.experiments.core import Network, Slot, Table
@@ -69,6 +69,9 @@ def _cells(table: Table, shop: Workshop, outcome: Outcome) -> Iterator[Cell]:
         except (OutOfTime, KeyboardInterrupt) as stop:
             outcome.stopped = TIME_OVER if isinstance(stop, OutOfTime) else INTERRUPTED
             yield not_run(table, slot, outcome.stopped)
+        except DeviceError as error:
+            outcome.stopped = GPU_LOST
+            yield not_run(table, slot, str(error))
         except (DataError, ModelError, RunError) as error:
             yield not_run(table, slot, str(error))
 
@@ -108,6 +111,8 @@ def train_networks(
             return TIME_OVER
         except KeyboardInterrupt:
             return INTERRUPTED
+        except DeviceError:
+            return GPU_LOST
         except (DataError, ModelError, RunError) as error:
             told(network, f"not trained: {error}", False)
     return None

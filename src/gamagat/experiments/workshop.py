@@ -20,7 +20,7 @@ from gamagat.engine.manifest import Manifest, circumstances, write_json
 from gamagat.engine.request import EvaluationRequest, Prepared, prepare
 from gamagat.engine.results import Evaluation, summarize
 from gamagat.engine.run import RESULT, read_run
-from gamagat.engine.runtime import choose_device
+from gamagat.engine.runtime import choose_device, telling_of_loss
 from gamagat.engine.share import Share
 from gamagat.engine.training.card import write_card
 from gamagat.engine.training.checkpoint import NAME as CHECKPOINT
@@ -43,7 +43,8 @@ CARRIED = ("count", "of", "seconds", "made", "source")  # what is kept of a tran
 def in_words(what: str) -> Iterator[None]:
     """A failure of torch's is told in its place of the table, and the next place has its turn."""
     try:
-        yield
+        with telling_of_loss():
+            yield
     except RuntimeError as error:
         words = " ".join(str(error).split()) or "it failed"
         raise ModelError(f"{what} failed with {type(error).__name__}: {words[:300]}") from error

@@ -19,7 +19,7 @@ from gamagat.engine.checks import check_door
 from gamagat.engine.manifest import circumstances, data_hash, write_json
 from gamagat.engine.plan import read_threat
 from gamagat.engine.ranks import Ranks, ranks
-from gamagat.engine.runtime import borrowed, choose_device
+from gamagat.engine.runtime import borrowed, choose_device, telling_of_loss
 from gamagat.engine.training.checkpoint import Story, load_checkpoint
 from gamagat.engine.training.course import LAST, METRICS, SELECTED, Course, Listener, TrainingRequest
 from gamagat.engine.training.feed import divided, make_feed
@@ -90,7 +90,8 @@ def train(request: TrainingRequest, listener: Listener = Listener()) -> Trained:
         )
         course = Course(request, plan, trainer, train_data, probe, folder, group, listener, story, board)
         try:
-            course.run()
+            with telling_of_loss(device):
+                course.run()
         finally:
             given_back(trainer.model)
     seconds = sum(row["seconds"] for row in course.story.rows)
