@@ -44,7 +44,7 @@ def test_the_table_shows_the_selected_and_the_last_epoch(command, tmp_path, monk
         assert words in out
     assert f"gamagat evaluate {tmp_path / 'r'}" in " ".join(out.split())
     assert err == ""  # nobody looks: nothing but the table
-    left = {path.name for path in (tmp_path / "r").iterdir()}
+    left = {path.name for path in (tmp_path / "r").glob("[!.]*")}
     assert left == {
         "training.json", "checkpoint.safetensors", "sound.safetensors", "model.safetensors",
         "last.safetensors",

@@ -9,7 +9,7 @@ from time import monotonic, sleep
 import pytest
 
 from gamagat.engine import alone
-from gamagat.engine.alone import alone_in
+from gamagat.engine.alone import LOCK, alone_in
 from gamagat.errors import RunError
 
 HOLDER = """
@@ -75,5 +75,16 @@ def test_who_gives_up_leaves_nothing_open(holder, tmp_path):
 def test_without_locks_everybody_goes_in(tmp_path, monkeypatch, missing):
     if missing == "system":
         monkeypatch.setattr(alone, "fcntl", None)
-    with alone_in(tmp_path / missing, lambda: pytest.fail("it waits")):
-        pass
+    with alone_in(tmp_path / missing / LOCK, lambda: pytest.fail("it waits")):
+        assert not (tmp_path / missing).exists()
+
+
+def test_a_file_is_made_to_be_held(tmp_path):
+    def busy() -> None:
+        raise RunError("somebody is here")
+
+    with alone_in(tmp_path / LOCK, busy):
+        with pytest.raises(RunError), alone_in(tmp_path / LOCK, busy):
+            pytest.fail("it went in")
+        with alone_in(tmp_path, busy):  # which is another place
+            pass

@@ -11,11 +11,15 @@ except ImportError:  # on Windows
     fcntl = None  # type: ignore[assignment]
 
 
+CREATED = os.O_RDWR | os.O_CREAT  # some disks lock only what can be written to
+LOCK = ".alone"  # a file that is there for nothing else: others are replaced whenever they are written
+
+
 @contextmanager
 def alone_in(place: Path, busy: Callable[[], None]) -> Iterator[None]:
     """While no other process is here. As long as one is, `busy` is called: it waits a little, or gives up.
 
-    Where a system or a disk has no such locks, without them.
+    The place is a folder, or a file that is made if need be. Where there are no such locks, without them.
     """
     held = _opened(place)
     try:
@@ -29,7 +33,7 @@ def alone_in(place: Path, busy: Callable[[], None]) -> Iterator[None]:
 
 def _opened(place: Path) -> int | None:
     try:
-        return None if fcntl is None else os.open(place, os.O_RDONLY)
+        return None if fcntl is None else os.open(place, os.O_RDONLY if place.is_dir() else CREATED, 0o666)
     except OSError:  # whoever wants to write there will say so
         return None
 

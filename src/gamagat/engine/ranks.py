@@ -41,6 +41,13 @@ class Ranks:
         if self.count > 1:
             dist.barrier()
 
+    def heard(self, words: str | None) -> str | None:
+        """What the first process has to say, in all of them."""
+        told = [words]
+        if self.count > 1:
+            dist.broadcast_object_list(told, src=0)
+        return told[0]
+
     def device(self, device: torch.device) -> torch.device:
         """The GPU of this process, where each has one of its own."""
         if self.count > 1 and device.type == "cuda" and device.index is None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from safetensors.torch import load_file
 from small_run import spawn
@@ -17,6 +18,7 @@ from torch import Tensor, nn
 
 from gamagat.engine.training import checkpoint, course, run
 from gamagat.engine.training.run import Listener, Trained, TrainingRequest, train
+from gamagat.errors import RunError
 
 CLASSES, PIXELS = 4, 64
 HERE = "training.small_training"
@@ -172,3 +174,9 @@ def as_rank(rank: int, count: int, port: int, request: TrainingRequest) -> None:
 
         course.save = course.save_checkpoint = course._write_metrics = run.write_json = forbidden
     go(request)
+
+
+def refused(rank: int, count: int, port: int, request: TrainingRequest) -> None:
+    """Be one of several processes that are all told why they cannot begin."""
+    with pytest.raises(RunError, match="another process is training in"):
+        as_rank(rank, count, port, request)

@@ -8,7 +8,9 @@ import sys
 import pytest
 import torch
 from small_run import spawn
-from training.small_training import as_rank, metrics, tensors, trained, wanted, write_images
+from training.small_training import as_rank, metrics, refused, tensors, trained, wanted, write_images
+
+from gamagat.engine.alone import LOCK, alone_in
 
 
 @pytest.fixture(scope="module")
@@ -22,9 +24,9 @@ def free_port() -> int:
         return int(found.getsockname()[1])
 
 
-def together(request, count):
+def together(request, count, task=as_rank):
     port = free_port()
-    group = [spawn(as_rank, rank, count, port, request) for rank in range(count)]
+    group = [spawn(task, rank, count, port, request) for rank in range(count)]
     for process in group:
         process.join(60)
         assert process.exitcode == 0
@@ -60,6 +62,11 @@ def test_statistics_of_batches_are_agreed_on(data, tmp_path):
     ours, theirs = (tensors(tmp_path / name / "last.safetensors") for name in ("one", "run"))
     # Each process has statistics of half the batch, so they agree roughly, not exactly.
     assert torch.allclose(ours["1.running_mean"], theirs["1.running_mean"], rtol=0.2, atol=0.05)
+
+
+def test_a_folder_that_is_taken_is_refused_by_all(data, tmp_path):
+    with alone_in(tmp_path / LOCK, lambda: pytest.fail("who else?")):
+        together(wanted(data, tmp_path), 2, refused)
 
 
 @pytest.mark.slow

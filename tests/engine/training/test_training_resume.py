@@ -22,7 +22,7 @@ from training.small_training import (
     write_images,
 )
 
-from gamagat.engine.alone import alone_in
+from gamagat.engine.alone import LOCK, alone_in
 from gamagat.engine.scribe import Scribe
 from gamagat.engine.training import course
 from gamagat.engine.training.checkpoint import NAME
@@ -265,13 +265,22 @@ def test_a_full_disk_is_one_sentence_and_the_checkpoint_before_is_intact(data, t
     assert not list((tmp_path / "run").glob(".*.part"))
 
 
+def test_a_folder_in_which_another_process_begins_is_refused_before_anything_is_written(data, tmp_path):
+    with (
+        alone_in(tmp_path / LOCK, lambda: pytest.fail("who else?")),
+        pytest.raises(RunError, match="another process is training in"),
+    ):
+        trained(data, tmp_path, epochs=1)
+    assert [path.name for path in tmp_path.iterdir()] == [LOCK]
+
+
 def test_a_folder_in_which_another_process_trains_is_refused(data, tmp_path):
     """Both would write its weights in turn."""
     out = tmp_path / "run"
     trained(data, out, epochs=1)
     before = tensors(out / "last.safetensors")
     with (
-        alone_in(out / "training.json", lambda: pytest.fail("who else?")),
+        alone_in(out / LOCK, lambda: pytest.fail("who else?")),
         pytest.raises(RunError, match="another process is training in"),
     ):
         trained(data, out, epochs=1)

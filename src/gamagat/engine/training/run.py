@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import torch
 
 from gamagat.data.core import DATASETS, Dataset
 from gamagat.defenses.core import Precision
-from gamagat.engine.alone import alone_in
+from gamagat.engine.alone import LOCK, alone_in
 from gamagat.engine.checks import check_door
 from gamagat.engine.manifest import circumstances, data_hash, write_json
 from gamagat.engine.plan import read_threat
@@ -69,9 +68,8 @@ def train(request: TrainingRequest, listener: Listener = Listener()) -> Trained:
         plan = make_plan(request.recipe, family, request.model, **request.options or {})
         precision = choose_precision(request.precision, device)
         trainer = _trainer(request, plan, train_data, threat, device, precision, group)
+        held.enter_context(_alone(_made(request.out), group))
         folder = _folder(request, plan, train_data, threat, device, group)
-        if group.first:
-            held.enter_context(alone_in(folder / RUN, partial(_refuse, folder)))
         pixels = torch.Size(val_data.shape).numel()
         probe = Probe(
             val_data.head(plan.settings.probe), threat, device, probes(family), precision.attack,
@@ -161,10 +159,6 @@ def _folder(
         "seed": request.seed,
         "precision": request.precision,
     }
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise RunError(f"cannot make the folder {folder}: {error.strerror}; give another --out") from None
     if path.is_file():
         kept = _kept(path)
         changed = [
@@ -183,9 +177,36 @@ def _folder(
     return folder
 
 
-def _refuse(folder: Path) -> None:
-    """Two trainings in one folder would take turns in writing its weights."""
-    raise RunError(f"another process is training in {folder}; wait for its end, or give another --out")
+def _made(folder: Path) -> Path:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RunError(f"cannot make the folder {folder}: {error.strerror}; give another --out") from None
+    return folder
+
+
+@contextmanager
+def _alone(folder: Path, group: Ranks) -> Iterator[None]:
+    """No other training in this folder: two would take turns in writing its weights."""
+    with ExitStack() as held:
+        refused = group.heard(_taken(folder, held) if group.first else None)
+        if refused is not None:
+            raise RunError(refused)
+        yield
+
+
+def _taken(folder: Path, held: ExitStack) -> str | None:
+    """Take the folder; why not, if somebody else has it."""
+    words = f"another process is training in {folder}; wait for its end, or give another --out"
+
+    def refuse() -> None:
+        raise RunError(words)
+
+    try:
+        held.enter_context(alone_in(folder / LOCK, refuse))
+    except RunError:
+        return words
+    return None
 
 
 def _kept(path: Path) -> dict[str, Any]:
