@@ -154,6 +154,13 @@ def test_more_images_of_a_figure_are_left(drawn):
     ]  # of one image, or of none, the others
 
 
+def test_a_picture_of_another_seed_is_left(drawn):
+    figure, _, folder = drawn
+    shop = shop_at(folder / "cache")
+    shop.cache.seed = 3
+    assert "surface" in lacking(figure, shop, folder).rows
+
+
 def test_a_line_of_another_plot_or_other_points_is_left(drawn):
     figure, _, folder = drawn
     changed = {

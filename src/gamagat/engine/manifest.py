@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from gamagat.data.core import Dataset
-from gamagat.errors import RunError
+from gamagat.errors import DamagedError, RunError
 from gamagat.version import __version__
 
 FORMAT = 1
@@ -82,8 +82,10 @@ class Manifest:
             return cls(**content | {"shape": tuple(content["shape"])})
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, TypeError, KeyError) as error:
+        except OSError as error:
             raise RunError(f"cannot read {folder / NAME}: {error}") from None
+        except (ValueError, TypeError, KeyError) as error:
+            raise DamagedError(f"{folder / NAME} is damaged: {error}") from None
 
 
 def _changed(key: str, before: Any, now: Any) -> str:

@@ -163,7 +163,9 @@ class Cache:
 
     def is_trained(self, network: Network) -> bool:
         """Whether there is nothing left to train."""
-        return network.given or (self.home(network) / CARD).is_file()
+        if network.recipe is None or network.given:
+            return network.given
+        return (self.home(network) / CARD).is_file()
 
     def lack(self, network: Network) -> DataError | None:
         """Why a network cannot be trained, if it has to be."""
@@ -204,7 +206,7 @@ def read_kept(place: Path, names: Sequence[str]) -> dict[str, Any] | None:
     """What is kept in a file of these names; nothing if it is damaged, and to be made again."""
     try:
         content = json.loads(place.read_text())
-        return content if all(name in content for name in names) else None
+        return content if isinstance(content, dict) and all(name in content for name in names) else None
     except (OSError, ValueError, TypeError):
         return None
 

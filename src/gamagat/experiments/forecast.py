@@ -171,7 +171,8 @@ def _made_before(table: Table, slot: Slot, shop: Workshop) -> bool:
     if slot.measure.source is None or not shop.cache.is_trained(slot.network):
         return False
     earlier = takewhile(lambda other: other != slot, table.slots)
-    return any(other.measure == slot.measure and shop.known(table, other) is None for other in earlier)
+    asked = (other for other in earlier if other.measure == slot.measure and other.network.to_be_had)
+    return any(shop.known(table, other) is None for other in asked)
 
 
 def _image_seconds(slot: Slot, shop: Workshop, pace: Pace) -> float:

@@ -78,6 +78,7 @@ def _serves(known: Cell | Drawn | None, slot: Slot, shop: Workshop) -> bool:
         return False  # which is told where it is measured
     if seen > count and not known.about.get("changed"):
         return True  # results would not take one of fewer images
-    drawn = slot.measure.attack is not None  # untouched images are the same with every seed
+    # Untouched images are the same with every seed, but not what is drawn of them.
+    drawn = slot.measure.attack is not None or isinstance(known, Drawn)
     same = [key for key in SAME if drawn or key != "seed"]
     return (not seen or seen >= count) and all(known.about.get(key) == wanted.get(key) for key in same)

@@ -10,11 +10,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
+from uuid import uuid4
 
 from torch import nn
 
 from gamagat.attacks.network import OutOfTime
-from gamagat.engine.alone import alone_in
+from gamagat.engine.alone import LOCK, alone_in
 from gamagat.engine.evaluate import INTERRUPTED
 from gamagat.engine.manifest import Manifest, circumstances, write_json
 from gamagat.engine.request import EvaluationRequest, Prepared, prepare
@@ -28,7 +29,7 @@ from gamagat.engine.training.checkpoint import SOUND
 from gamagat.engine.training.run import SELECTED, Listener, TrainingRequest, train
 from gamagat.engine.transfer import TransferRequest, transfer
 from gamagat.engine.watch import Onlooker
-from gamagat.errors import ModelError
+from gamagat.errors import DamagedError, ModelError, RunError
 from gamagat.experiments.cache import EVALUATED, Cache, read_kept, words_and_weights
 from gamagat.experiments.cells import Cell, of_distances, of_share
 from gamagat.experiments.clock import Clock
@@ -48,6 +49,16 @@ def in_words(what: str) -> Iterator[None]:
     except RuntimeError as error:
         words = " ".join(str(error).split()) or "it failed"
         raise ModelError(f"{what} failed with {type(error).__name__}: {words[:300]}") from error
+
+
+def _set_aside(place: Path) -> Path:
+    """Give a damaged evaluation another name, so that it can be made anew."""
+    aside = place.with_name(f"{place.name}-damaged-{uuid4().hex[:6]}")
+    try:
+        place.rename(aside)
+    except OSError as error:
+        raise RunError(f"cannot move the damaged {place} away: {error.strerror}; remove it") from None
+    return aside
 
 
 @dataclass(slots=True)
@@ -77,19 +88,19 @@ class Workshop:
         self.clock.check()
         with suppress(OSError):  # which the training tells
             home.mkdir(parents=True, exist_ok=True)
-        with alone_in(home, self._waiting(network)):
+        with alone_in(home, self._waiting(f"trains {network.name}")):
             if not self.cache.is_trained(network):  # by the process that was waited for
                 self._train(network, home)
         return home
 
-    def _waiting(self, network: Network) -> Callable[[], None]:
-        """What is done while another process trains the same network: it is said once, and waited for."""
+    def _waiting(self, what: str) -> Callable[[], None]:
+        """What is done while another process does the same: it is said once, and waited for."""
         said = False
 
         def wait() -> None:
             nonlocal said
             if not said:
-                self.say(f"waiting for another process that trains {network.name}")
+                self.say(f"waiting for another process that {what}")
             said = True
             self.clock.check()
             sleep(0.5)
@@ -125,12 +136,21 @@ class Workshop:
 
     def measured(self, table: Table, slot: Slot) -> Cell:
         """The figure of a slot whose networks are trained, measured if need be."""
-        known = self.known(table, slot)
-        if known is not None:
-            return known
+        place = self.cache.evaluation(slot.network, slot.measure)
+        # Images for a transfer are made for many at once.
+        shared = place if slot.measure.source is None else self.cache.home(slot.measure.source)
+        with suppress(OSError):  # which whoever writes there tells
+            shared.mkdir(parents=True, exist_ok=True)
+        with alone_in(shared / LOCK, self._waiting(f"measures {slot.row}, {slot.column}")):
+            try:
+                return self.known(table, slot) or self._measured(table, slot, place)
+            except DamagedError as error:
+                self.say(f"{error}; it is measured again, and what was there is in {_set_aside(place)}")
+                return self._measured(table, slot, place)
+
+    def _measured(self, table: Table, slot: Slot, place: Path) -> Cell:
         self.clock.check()
         self.say(f"measuring {slot.row}, {slot.column}")
-        place = self.cache.evaluation(slot.network, slot.measure)
         if slot.measure.source is not None:
             self._carry_all(table, slot)
             return self._carried_cell(table, slot, json.loads(place.read_text()))
@@ -192,7 +212,7 @@ class Workshop:
         together = self._alike(table, slot)
         try:
             self._carry(together)
-        except ModelError:  # another network's, perhaps, which is told in its own place
+        except (ModelError, RunError):  # another network's, perhaps, which is told in its own place
             if together == [slot]:
                 raise
             self._carry([slot])
@@ -231,7 +251,8 @@ class Workshop:
         hashes = list(result.weights.values())[1:]
         for slot, share, weights_hash in zip(slots, shares, hashes, strict=True):
             place = self.cache.evaluation(slot.network, slot.measure)
-            place.parent.mkdir(parents=True, exist_ok=True)
+            with suppress(OSError):  # which writing tells
+                place.parent.mkdir(parents=True, exist_ok=True)
             write_json(place, {"count": share.count, "of": share.of, "weights": weights_hash} | common)
 
     def _carried_cell(self, table: Table, slot: Slot, content: Mapping[str, Any]) -> Cell:
