@@ -1,4 +1,4 @@
-"""Several processes and several rows on one cache: each thing is made once, and faults stay where they are."""
+"""Several processes and rows on one cache: each thing is made once, and faults stay where they are."""
 
 from dataclasses import replace
 from shutil import copytree, rmtree
