@@ -85,7 +85,9 @@ class Manifest:
         except OSError as error:
             raise RunError(f"cannot read {folder / NAME}: {error}") from None
         except (ValueError, TypeError, KeyError) as error:
-            raise DamagedError(f"{folder / NAME} is damaged: {error}") from None
+            raise DamagedError(
+                f"cannot read {folder / NAME}, it is damaged: {error}; evaluate again with another --out"
+            ) from None
 
 
 def _changed(key: str, before: Any, now: Any) -> str:
