@@ -3,9 +3,9 @@
     python experiments/by_network.py pgd-at tr-gat --data-dir DATA --tables table2,tableS9 --max-seconds 3000
 
 names recipes of ResNet-18 on CIFAR-10, or with `--data mnist` of M-LeNet; without a name all that there are.
-A network is trained, loaded and compiled once, in a process of its own. What is known already is
-skipped, so the same line goes on after any interruption; `--missing` leaves out what the results hold, too,
-for those who have them and not the networks. `--list` says what is to be measured, as commands.
+A network is trained, loaded and compiled once, of several each in a process of its own. What is known already
+is skipped, so the same line goes on after any interruption; `--missing` leaves out what the results hold,
+too, for those who have them and not the networks. `--list` says what is to be measured, as commands.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Figures: what every registered one promises, and a toy one from its networks to its files."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -184,7 +185,9 @@ def test_files_hold_numbers_and_pictures(sketched, tmp_path):
     assert "![figure-toy](../results/figure-toy.png)" in words
     assert "11 of 11 lines are drawn" in words
     assert "| restarts | PGD | 1 to 3 | 93.00 to 92.00 |" in words
-    assert "A reason." in words
+    assert "\n- PGD: A reason.\n" in words
+    told = page([replace(result, notes={"restarts": "Of these.", "steps": "Of these."})])
+    assert "\n- restarts, steps: Of these.\n" in told
     assert "Distances" not in words  # lines of no images are not of distances
 
 

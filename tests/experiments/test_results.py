@@ -151,7 +151,7 @@ def test_a_remark_goes_with_the_figure_that_it_is_of():
     seen = replace(GOOD, about=ABOUT | {"remark": "this one fell and rose again."})
     more = replace(seen, column="PGD-40")
     assert page_of(seen, more).count("- GAT: this one fell and rose again.\n") == 1
-    assert "- GAT, FGSM: this one fell and rose again.\n" in page_of(seen, replace(GOOD, column="PGD-40"))
+    assert "- GAT (FGSM): this one fell and rose again.\n" in page_of(seen, replace(GOOD, column="PGD-40"))
     (read_again,) = merged([seen], [GOOD])
     assert read_again.about["remark"] == "this one fell and rose again."
     measured_again = replace(GOOD, about=ABOUT | {"made": MADE | {"date": "2026-02-03T04:05:06+00:00"}})
@@ -185,7 +185,7 @@ def test_a_word_on_the_whole_table_needs_no_difference():
 def test_a_figure_that_was_worked_out_from_an_earlier_one_is_told():
     far = replace(GOOD, column="CW mean L2", unit="L2", about=ABOUT | {"converted": "from halves"})
     words = page_of(GOOD, far, replace(far, row="Normal"))
-    assert "- Normal, GAT, CW mean L2: from halves.\n" in words
+    assert "- Normal; GAT (CW mean L2): from halves.\n" in words
     assert "from halves" not in page_of(GOOD)
 
 
@@ -193,6 +193,38 @@ def test_how_many_images_are_behind_a_figure_is_told():
     far = replace(GOOD, column="CW mean L2", unit="L2", ours=0.7, interval=(0.6, 0.8), n=806)
     words = page_of(GOOD, far)
     assert "- Images: 10,000.\n- Distances: over 806 images, 0 for one wrong untouched.\n" in words
+
+
+def test_where_not_all_figures_are_of_as_many_images_the_page_says_which():
+    far = replace(GOOD, column="CW mean L2", unit="L2", ours=0.7, interval=(0.6, 0.8), n=1000)
+    fewer, few = replace(far, row="Normal", n=997), replace(GOOD, column="PGD-40", n=500)
+    words = page_of(GOOD, replace(GOOD, column="Clean"), few, far, fewer)
+    assert "- Images: 10,000 (GAT (PGD-40) 500).\n" in words
+    assert "- Distances: over 1,000 (Normal 997) images, 0 for one wrong untouched.\n" in words
+
+
+def test_each_day_says_which_figures_are_its_own():
+    def on(day: str, *cells: Cell) -> list[Cell]:
+        return [replace(cell, about=cell.about | {"made": MADE | {"date": f"2026-{day}"}}) for cell in cells]
+
+    row = [replace(GOOD, column=column) for column in ("Clean", "FGSM", "PGD-40", "CW mean L2")]
+    later = on("02-02", row[3], replace(GOOD, row="Normal"))
+    words = page_of(*later, *on("01-01", *row[:3]))
+    lines = [line for line in words.splitlines() if "`do it`" in line]
+    assert [line.partition(", a GPU")[0] for line in lines] == [
+        "- GAT (all but CW mean L2): `do it`: 2026-01-01",
+        "- Normal; GAT (CW mean L2): `do it`: 2026-02-02",
+    ]
+    assert "- `do it`: 2026-02-02, a GPU" in page_of(*later)
+
+
+def test_a_network_that_was_rounded_on_its_way_is_no_other_network():
+    about = ABOUT | {"data": "mnist", "weights": "aa"}
+    rounded = about | {"weights": "bb", "rounded_from": "aa"}
+    cells = replace(GOOD, about=about), replace(GOOD, column="Clean", about=rounded)
+    words = page_of(*cells)
+    assert "- GAT (Clean): of the same network, its weights rounded to half precision.\n" in words
+    assert "sets of weights" not in words
 
 
 @pytest.mark.parametrize(
@@ -214,7 +246,7 @@ def test_a_row_of_two_networks_is_told(other, told):
     words = "GAT on mnist: these figures are of 2 sets of weights."
     assert (words in page_of(one, two)) is told
     assert words not in page_of(one, replace(two, row="Normal"))
-    early = "GAT on mnist: some of these figures are from before weights were written down."
+    early = "GAT on mnist: some of these figures are from before weights were written down"
     assert (early in page_of(one, two)) is (other == {"network": "gat-1"})
     assert early not in page_of(two, replace(two, column="PGD-40"))  # of the same age, if none has weights
 

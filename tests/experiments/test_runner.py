@@ -226,6 +226,7 @@ def test_images_of_a_source_are_made_once_for_all_rows(filled, monkeypatch, tmp_
     assert [len(targets) for targets in made] == [2]
     assert [cell.ours for cell in cells] == [cell.ours for cell in apart]
     assert [cell.about["weights"] for cell in cells] == [cell.about["weights"] for cell in apart]
+    assert {cell.about["source_weights"] for cell in cells} == {cells[0].about["weights"]}  # Normal's own
     assert len({cell.ours for cell in cells}) == 2  # networks that cannot be mistaken for each other
 
 

@@ -23,7 +23,7 @@ from gamagat.experiments.plates import plates
 __all__ = ["Cell", "Drawn", "FigureResult", "Result", "Shown", "figure_result", "merged", "read_figure"]
 __all__ += ["read_result", "read_results", "result_of", "save_figure", "save_result"]
 FORMAT = 1
-WORDS = ("remark", "converted")  # that somebody wrote beside a figure
+WORDS = ("remark", "converted", "rounded_from")  # what somebody wrote beside a figure
 Part = TypeVar("Part", Cell, Drawn)
 
 

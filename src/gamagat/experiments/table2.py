@@ -27,15 +27,16 @@ PGD_AT = (
 R_MGM = "The weight of R-MGM's gap, the images it learns from and its epochs are not published."
 RFGSM_AT = (
     f"{CONVERGED}. The paper's figures are those of its ablation A4, whose step after the noise seems to be "
-    "the full eps, though the paper calls eps less the noise the standard."
+    "the full eps, though the paper calls eps less the noise the standard; ours has the full eps."
 )
 FGSM_AT = (
     f"{CONVERGED}. We select a sound epoch where others have collapsed; the paper's network has collapsed."
 )
 TRADES = "The paper trains it until it converges; ours has the 76 epochs of its authors, at 8/255."
 TR_GAT = (
-    "It has TRADES' rate and epochs, as in the paper, and those of ours are of TRADES' authors; the step of "
-    "its GAMA-FW is not stated, and ours goes half the way."
+    "Beta is 5, as in the paper; our TRADES has its authors' 6. It has TRADES' rate and epochs, as in the "
+    "paper, and those of ours are of TRADES' authors, as is the weight decay of 2e-4 (the paper names 5e-4 "
+    "for all its trainings). The step of its GAMA-FW is not stated, and ours goes half the way."
 )
 FREE = "The paper gives no settings; ours are those of a script by FBF's authors, 10 epochs of 8 replays."
 

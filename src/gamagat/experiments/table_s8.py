@@ -3,7 +3,9 @@
 from gamagat.experiments.core import EXPERIMENTS, Table
 from gamagat.experiments.transfers import transfer_table
 
-STEP = "The step of PGD-7 on MNIST is not stated; ours is eps/4, as on the other data sets."
+STEP = (
+    "The step of PGD-7 on MNIST, from either source, is not stated; ours is eps/4, as on the other data sets."
+)
 
 
 @EXPERIMENTS.register("tableS8")

@@ -248,7 +248,8 @@ class Workshop:
         common = {"seconds": (monotonic() - began) / len(slots), "made": made}
         common |= {"source": self.cache.home(measure.source).name}
         shares = list(result.attacks[measure.attack].values())[1:]  # the first is the source's own
-        hashes = list(result.weights.values())[1:]
+        made_on, *hashes = result.weights.values()
+        common |= {"source_weights": made_on}
         for slot, share, weights_hash in zip(slots, shares, hashes, strict=True):
             place = self.cache.evaluation(slot.network, slot.measure)
             with suppress(OSError):  # which writing tells
@@ -257,8 +258,7 @@ class Workshop:
 
     def _carried_cell(self, table: Table, slot: Slot, content: Mapping[str, Any]) -> Cell:
         about = self.about(slot, content["made"]) | {"source": content["source"]}
-        if "weights" in content:
-            about["weights"] = content["weights"][:16]
+        about |= {key: content[key][:16] for key in ("weights", "source_weights") if key in content}
         return of_share(table, slot, Share(content["count"], content["of"]), content["seconds"], about)
 
     def about(self, slot: Slot, made: dict[str, str]) -> dict[str, Any]:

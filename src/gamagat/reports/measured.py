@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from gamagat.experiments.cells import Cell
 from gamagat.experiments.results import Drawn, FigureResult, Result
+from gamagat.reports.provenance import conditions, whose
 from gamagat.reports.reproduction import ends, figure, interval, signed
 
 PAGE = """# The paper's tables and figures, measured
@@ -36,8 +37,14 @@ def _figure(result: FigureResult, link: str) -> Iterator[str]:
     for line in result.lines:
         yield f"| {_plain(line.row)} | {_plain(line.column)} | " + " | ".join(ends(line)) + " |"
     yield ""
-    notes = dict.fromkeys(result.notes.values())
-    yield from _bullets([*notes, *_remarks(measured), *_conditions(measured)])
+    yield from _bullets([*_notes(result), *_remarks(measured), *conditions(measured)])
+
+
+def _notes(result: FigureResult) -> Iterator[str]:
+    """What is known of all lines, or of those that are named."""
+    for words in dict.fromkeys(result.notes.values()):
+        names = ", ".join(name for name, own in result.notes.items() if own == words and name)
+        yield f"{names}: {words}" if names else words
 
 
 def _section(result: Result) -> Iterator[str]:
@@ -53,32 +60,22 @@ def _section(result: Result) -> Iterator[str]:
     yield from _bullets(
         [
             *_differences(result), *_remarks(measured), *_mixed(measured), *_converted(measured),
-            *_conditions(measured),
+            *conditions(measured),
         ]
     )  # fmt: skip
 
 
 def _remarks(measured: Sequence[Cell] | Sequence[Drawn]) -> Iterator[str]:
     """What was seen of the very networks that these figures are of, and goes with them."""
-    found: dict[tuple[str, str], dict[str, None]] = {}
-    for row in dict.fromkeys(cell.row for cell in measured):
-        cells = [cell for cell in measured if cell.row == row]
-        for words in dict.fromkeys(str(cell.about["remark"]) for cell in cells if "remark" in cell.about):
-            columns = [cell.column for cell in cells if cell.about.get("remark") == words]
-            some = "" if len(columns) == len(cells) else f", {', '.join(columns)}"
-            found.setdefault((words, some), {})[row] = None
-    for (words, some), rows in found.items():
-        yield f"{', '.join(rows)}{some}: {words}"
+    for words in dict.fromkeys(part.about["remark"] for part in measured if "remark" in part.about):
+        yield f"{whose([part for part in measured if part.about.get('remark') == words], measured)}: {words}"
 
 
 def _converted(measured: Sequence[Cell]) -> Iterator[str]:
     """A sentence on figures that were worked out from what an earlier version had measured."""
-    found: dict[tuple[str, str], list[str]] = {}
-    for cell in measured:
-        if "converted" in cell.about:
-            found.setdefault((cell.column, str(cell.about["converted"])), []).append(cell.row)
-    for (column, words), rows in found.items():
-        yield f"{', '.join(rows)}, {column}: {words}."
+    for words in dict.fromkeys(cell.about["converted"] for cell in measured if "converted" in cell.about):
+        some = [cell for cell in measured if cell.about.get("converted") == words]
+        yield f"{whose(some, measured)}: {words}."
 
 
 def _mixed(measured: Sequence[Cell]) -> Iterator[str]:
@@ -87,13 +84,23 @@ def _mixed(measured: Sequence[Cell]) -> Iterator[str]:
     for cell in measured:
         if "network" in cell.about:
             found = networks.setdefault((cell.row, str(cell.about.get("data"))), {})
-            found.setdefault(cell.about["network"], set()).add(cell.about.get("weights") or "")
+            found.setdefault(cell.about["network"], set()).add(_weights(cell))
     for (row, data), found in networks.items():
         count = sum(max(1, len(weights - {""})) for weights in found.values())
         if count > 1:
             yield f"{row} on {data}: these figures are of {count} sets of weights."
         elif any(len(weights) > 1 for weights in found.values()):
-            yield f"{row} on {data}: some of these figures are from before weights were written down."
+            yield (
+                f"{row} on {data}: some of these figures are from before weights were written down, and may "
+                "be of another training."
+            )
+    if rounded := [cell for cell in measured if "rounded_from" in cell.about]:
+        yield f"{whose(rounded, measured)}: of the same network, its weights rounded to half precision."
+
+
+def _weights(cell: Cell) -> str:
+    """The weights of the training that a figure is of."""
+    return str(cell.about.get("rounded_from") or cell.about.get("weights") or "")
 
 
 def _place(cell: Cell | None) -> str:
@@ -127,33 +134,6 @@ def _apart(cell: Cell) -> str:
 def _changed(cell: Cell) -> str:
     words = ",".join(f"{key}={value}" for key, value in cell.about.get("changed", {}).items())
     return f"Made with {words} in place of the experiment's own setting." if words else ""
-
-
-def _conditions(measured: Sequence[Cell] | Sequence[Drawn]) -> Iterator[str]:
-    """How the figures were made: images, seeds, commands, dates, machines; the same words once."""
-    for far, what in (
-        (False, "Images: {}."),
-        (True, "Distances: over {} images, 0 for one wrong untouched."),
-    ):
-        counts = sorted({cell.n for cell in measured if cell.n and (cell.unit != "%") is far})
-        if counts:
-            yield what.format(", ".join(f"{count:,}" for count in counts))
-    given: dict[tuple[str, str], dict[str, None]] = {}
-    for cell in measured:
-        if "network" in cell.about and cell.about["recipe"] is None:
-            given.setdefault((cell.about["model"], cell.about["network"]), {})[cell.row] = None
-    for (model, network), rows in given.items():
-        yield f"{', '.join(rows)}: brought with --checkpoint, {model}, kept as {network}."
-    yield from dict.fromkeys(_made(cell) for cell in measured if cell.about.get("made"))
-
-
-def _made(cell: Cell | Drawn) -> str:
-    about, made = cell.about, cell.about["made"]
-    day = str(made.get("date", ""))[:10]
-    return (
-        f"`{about.get('command')}`: {day}, {made.get('device')}, torch {made.get('torch')}, gamagat "
-        f"{made.get('gamagat')}, seed {about.get('seed')}."
-    )
 
 
 def _bullets(lines: Sequence[str]) -> Iterator[str]:
