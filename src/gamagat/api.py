@@ -14,12 +14,12 @@ from gamagat.attacks.combine import restarts as begin_again
 from gamagat.attacks.core import ATTACKS, FEW_CLASSES, USES_DLR, Attack, check_norm
 from gamagat.attacks.network import Network
 from gamagat.attacks.outcome import Outcome
-from gamagat.data.core import DATASETS, Dataset, from_tensors, load_data
+from gamagat.data.core import Dataset, from_tensors, load_data
 from gamagat.engine.checks import check_batch_size, check_images, check_labels, check_model, said
 from gamagat.engine.doctor import Finding, examine
 from gamagat.engine.evaluate import INTERRUPTED, Words
 from gamagat.engine.evaluate import evaluate as run_evaluation
-from gamagat.engine.plan import plan_attacks, read_threat
+from gamagat.engine.plan import families, plan_attacks, read_threat
 from gamagat.engine.results import Evaluation
 from gamagat.engine.runtime import borrowed, default_batch_size, device_of, fitted, own_dice, uncast
 from gamagat.engine.watch import Onlooker
@@ -131,9 +131,8 @@ def _size(given: Any) -> int | None:
 
 def _check_preset(name: str | None) -> None:
     """Refuse a family of data that nobody has heard of: its settings would be the usual ones."""
-    known = {*ATTACKS.families(), *DATASETS.names()}
-    if name is not None and name not in known:
-        raise unknown("preset", name, known)
+    if name is not None and name not in families():
+        raise unknown("preset", name, families())
 
 
 def _warn(words: str) -> None:

@@ -36,6 +36,10 @@ class RunError(GamagatError):
 class DamagedError(RunError):
     """A file of a run is not what was written."""
 
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what}; evaluate again with another --out")
+        self.what = what
+
 
 class DeviceError(GamagatError):
     """A GPU has failed, and this process cannot use it any more."""

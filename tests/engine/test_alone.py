@@ -1,5 +1,7 @@
 """One process at a time."""
 
+import errno
+import os
 import signal
 import subprocess
 import sys
@@ -73,10 +75,40 @@ def test_who_gives_up_leaves_nothing_open(holder, tmp_path):
 
 @pytest.mark.parametrize("missing", ["system", "folder"])
 def test_without_locks_everybody_goes_in(tmp_path, monkeypatch, missing):
+    place = tmp_path / "folder" / LOCK
     if missing == "system":
         monkeypatch.setattr(alone, "fcntl", None)
-    with alone_in(tmp_path / missing / LOCK, lambda: pytest.fail("it waits")):
-        assert not (tmp_path / missing).exists()
+        place.parent.mkdir()
+    with alone_in(place, lambda: pytest.fail("it waits")):
+        assert not place.exists()
+
+
+@pytest.mark.skipif(alone.fcntl is None, reason="Windows has no such locks")
+@pytest.mark.parametrize("kind", ["folder", "file"])
+def test_where_nothing_is_locked_that_cannot_be_written_to(tmp_path, monkeypatch, kind):
+    """As on NFS."""
+    lock = alone.fcntl.flock
+
+    def flock(held: int, how: int) -> None:
+        if not is_writable(held):
+            raise OSError(errno.EBADF, "bad file descriptor")
+        lock(held, how)
+
+    def busy() -> None:
+        raise RunError("somebody is here")
+
+    monkeypatch.setattr(alone.fcntl, "flock", flock)
+    place = tmp_path if kind == "folder" else tmp_path / LOCK
+    before = open_files()
+    with alone_in(place, busy), pytest.raises(RunError, match="somebody"), alone_in(place, busy):
+        pytest.fail("it went in")
+    with alone_in(place, busy):
+        assert [path.name for path in tmp_path.iterdir()] == [alone.WITHIN if kind == "folder" else LOCK]
+    assert open_files() == before
+
+
+def is_writable(held: int) -> bool:
+    return alone.fcntl.fcntl(held, alone.fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDWR
 
 
 def test_a_file_is_made_to_be_held(tmp_path):

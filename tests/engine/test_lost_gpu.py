@@ -1,5 +1,7 @@
 """A GPU that has failed is no matter of the network, of the stand-in, or of the next attack."""
 
+from contextlib import contextmanager, nullcontext
+
 import pytest
 import torch
 
@@ -52,6 +54,26 @@ def test_an_evaluation_ends_and_the_same_command_goes_on(lost, command, monkeypa
     assert "the GPU failed (CUDA error" in err
     assert "Traceback" not in err
     assert command(*words)[0] == 0
+
+
+def test_nothing_that_is_given_back_hides_it(lost, command, monkeypatch, tmp_path):
+    """A generator's state cannot be put back there, nor an image looked at."""
+
+    @contextmanager
+    def dice(seed: int):
+        try:
+            yield
+        finally:
+            raise RuntimeError(FAULT)
+
+    words = ["evaluate", "digits-cnn", "--data", "digits", "--n", "20", "--attack", "fgsm", "--out", tmp_path]
+    monkeypatch.setattr("gamagat.engine.evaluate.own_dice", dice)
+    code, _, err = command(*words)
+    assert code == 3
+    assert "the GPU failed (CUDA error" in err
+    monkeypatch.setattr("gamagat.engine.evaluate.own_dice", lambda seed: nullcontext())
+    monkeypatch.setattr("gamagat.engine.evaluate.check_door", _fails)
+    assert command(*words)[0] == 3
 
 
 def test_a_training_ends_and_the_same_command_goes_on(lost, command, monkeypatch, tmp_path):

@@ -20,7 +20,7 @@ from gamagat.engine.evaluate import INTERRUPTED
 from gamagat.engine.ledger import Ledger, Verdict
 from gamagat.engine.run import read_run
 from gamagat.engine.watch import Onlooker
-from gamagat.errors import ModelError, RunError
+from gamagat.errors import DamagedError, ModelError, RunError
 from helpers import seeded, spoken_to, tiny_network
 
 
@@ -340,8 +340,18 @@ def test_two_runs_in_one_folder_at_a_time_are_one_too_many(tmp_path):
 @pytest.mark.parametrize("content", ["", "{", '{"model": "x"}', "[]"])
 def test_a_damaged_manifest_is_one_sentence(tmp_path, content):
     (tmp_path / "manifest.json").write_text(content)
-    with pytest.raises(RunError, match="cannot read"):
+    with pytest.raises(DamagedError, match=r"cannot read .* is damaged.*evaluate again with another --out"):
         read_run(tmp_path)
+
+
+@pytest.mark.parametrize("change", [{"format": 2}, {"of_tomorrow": 1}])
+def test_a_manifest_of_another_version_is_not_called_damaged(tmp_path, change):
+    small_run(tmp_path / "run", specs=("fgsm",))
+    path = tmp_path / "run" / "manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(RunError, match="is of another version of gamagat; use that one") as caught:
+        read_run(tmp_path / "run")
+    assert not isinstance(caught.value, DamagedError)
 
 
 def test_the_command_stopped_by_a_signal_goes_on_where_it_was(tmp_path):

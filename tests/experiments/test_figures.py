@@ -2,15 +2,17 @@
 
 import json
 from dataclasses import replace
+from shutil import copytree, rmtree
 
 import pytest
 
 from experiments.toy import GAT, NORMAL, QUICK, shop_at
 from experiments.toy_figure import toy_figure
 from gamagat.engine.plan import plan_attacks
+from gamagat.engine.runtime import GPU_LOST
 from gamagat.engine.training.settings import make_plan
-from gamagat.errors import ConfigError, RunError
-from gamagat.experiments import paper
+from gamagat.errors import ConfigError, DeviceError, RunError
+from gamagat.experiments import drawing, paper
 from gamagat.experiments.core import Network, find
 from gamagat.experiments.drawing import run_figure
 from gamagat.experiments.figures import FIGURES, POINTS, Figure, find_any
@@ -304,3 +306,41 @@ def test_figures_are_listed(command):
 def test_the_toys_networks_are_the_tables():
     assert toy_figure("restarts").networks == [GAT]
     assert toy_figure("epochs").networks == [NORMAL]
+
+
+def test_drawings_that_cannot_be_kept_are_told_before_they_are_made(sketched, tmp_path):
+    copytree(sketched[1], tmp_path / "cache")
+    shop, drawn = shop_at(tmp_path / "cache"), []
+    place = shop.cache.home(GAT) / "drawings"
+    rmtree(place)
+    place.write_text("a file")
+
+    def told(plot, *words):
+        drawn.append(plot)
+        return draw(plot, *words)
+
+    sketch = run_figure(toy_figure("losses", "one dimension"), shop, told)
+    assert sketch.stopped is None
+    assert [line.measured for line in sketch.lines] == [False, True]
+    assert f"cannot make the folder {place}" in sketch.lines[0].reason
+    assert drawn == ["toy"]
+
+
+def test_without_a_gpu_that_was_lost_all_that_needs_none_is_drawn(sketched, monkeypatch):
+    def lost(name):
+        raise DeviceError("the GPU failed")
+
+    monkeypatch.setattr(drawing, "choose_device", lost)
+    shop = shop_at(sketched[1], n=43)  # other images: drawn anew
+    sketch = run_figure(toy_figure("losses", "epochs", "one dimension"), shop, draw)
+    assert sketch.stopped == GPU_LOST
+    assert [line.measured for line in sketch.lines] == [False, True, True]
+
+
+def test_a_remark_on_a_training_stays_beside_its_epochs(sketched, tmp_path):
+    figure = toy_figure("epochs")
+    line = run_figure(figure, shop_at(sketched[1]), draw).lines[0]
+    save_figure(tmp_path, figure, [replace(line, about=line.about | {"remark": "it fell."})])
+    again = run_figure(figure, shop_at(sketched[1]), draw).lines
+    again = [replace(one, about=one.about | {"made": one.about["made"] | {"date": "2126"}}) for one in again]
+    assert save_figure(tmp_path, figure, again).lines[0].about["remark"] == "it fell."

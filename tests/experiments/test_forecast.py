@@ -71,10 +71,11 @@ def test_a_plan_survives_what_is_damaged(filled, tmp_path):
     there = shop_at(tmp_path / "cache")
     home = there.cache.home(GAT)
     (there.cache.evaluation(GAT, COLUMNS["FGSM"]) / "manifest.json").write_text("{")
+    (there.cache.evaluation(GAT, COLUMNS["PGD-40"]) / "manifest.json").unlink()
     states = {item.name: item.state for item in forecast(toy_table(), there).items}
-    assert "manifest.json" in states["GAT, Clean"]  # which is of the same run
-    assert states["GAT, FGSM"] == "cannot be had"
-    assert states["GAT, PGD-40"] == "there"
+    assert states["GAT, Clean"] == states["GAT, FGSM"] == "40 images"  # of one run, to be made again
+    assert states["GAT, PGD-40"] == "40 images"
+    assert states["GAT, CW mean L2"] == "there"
     (home / "card.json").unlink()
     (home / "metrics.jsonl").write_text('{"epoch": 0, "seco')
     assert forecast(toy_table(), there).items[1].state == "1 epochs"

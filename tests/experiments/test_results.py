@@ -14,6 +14,7 @@ from gamagat.engine.manifest import write_json
 from gamagat.errors import RunError
 from gamagat.experiments import results
 from gamagat.experiments.cells import MEASURED, Cell
+from gamagat.experiments.core import Measure
 from gamagat.experiments.results import merged, read_result, read_results, result_of, save_result
 from gamagat.reports.measured import page
 from gamagat.reports.reproduction import spoken
@@ -154,6 +155,10 @@ def test_a_remark_goes_with_the_figure_that_it_is_of():
     assert "- GAT (FGSM): this one fell and rose again.\n" in page_of(seen, replace(GOOD, column="PGD-40"))
     (read_again,) = merged([seen], [GOOD])
     assert read_again.about["remark"] == "this one fell and rose again."
+    old = seen.about | {"weights": "aa", "converted": "from halves", "made": MADE | {"device": "another"}}
+    (alike,) = merged([replace(seen, about=old)], [replace(GOOD, about=ABOUT | {"weights": "aa"})])
+    assert alike.about["remark"] == "this one fell and rose again."  # the training's
+    assert "converted" not in alike.about  # the figure's
     measured_again = replace(GOOD, about=ABOUT | {"made": MADE | {"date": "2026-02-03T04:05:06+00:00"}})
     assert merged([seen], [measured_again]) == [measured_again]
 
@@ -175,6 +180,27 @@ def test_what_is_left_of_an_earlier_recipe_goes_when_its_row_is_measured_anew(tm
     assert left(old, replace(old[0], ours=97.0)) == {"Clean": 97.0, "FGSM": 96.9}  # the same recipe
     assert left(old, replace(old[0], n=40, about=today)) == {"Clean": 96.9, "FGSM": 96.9}  # not taken
     assert left([old[0], brought], replace(old[0], about=today)) == {"Clean": 96.9, "FGSM": 96.9}
+
+
+def test_a_trial_with_few_images_deletes_nothing(tmp_path):
+    table = toy_table()
+    old = [replace(GOOD, column=column) for column in ("Clean", "FGSM")]
+    few = replace(GOOD, n=100, ours=1.0, about=ABOUT | {"network": "gat-2", "recipe": "gat:epochs=60"})
+    trial = [replace(few, column=column) for column in ("Clean", "FGSM", "PGD-40")]
+    for new in (trial[2:], trial, trial[::-1]):
+        (tmp_path / "toy.json").unlink(missing_ok=True)
+        save_result(tmp_path, table, old)
+        cells = read_result(save_result(tmp_path, table, new)).cells
+        found = {cell.column: cell.ours for cell in cells if cell.measured}
+        assert found == {"Clean": 96.9, "FGSM": 96.9, "PGD-40": 1.0}
+
+
+def test_a_place_that_asks_for_few_images_counts_when_it_has_them(tmp_path):
+    table = toy_table(columns={"Clean": Measure(), "FGSM": Measure("fgsm", n=1000)})
+    new = replace(GOOD, n=1000, about=ABOUT | {"network": "gat-2", "recipe": "gat:epochs=60"})
+    save_result(tmp_path, table, [replace(GOOD, column="Clean")])
+    cells = read_result(save_result(tmp_path, table, [new])).cells
+    assert [cell.column for cell in cells if cell.measured] == ["FGSM"]
 
 
 def test_a_word_on_the_whole_table_needs_no_difference():

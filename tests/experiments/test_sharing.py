@@ -6,12 +6,13 @@ from shutil import copytree, rmtree
 import pytest
 
 from experiments.toy import COLUMNS, GAT, NORMAL, shop_at, toy_table
-from gamagat.engine.alone import LOCK, alone_in
+from gamagat.engine.alone import LOCK, alone_in, beside
 from gamagat.engine.evaluate import TIME_OVER
 from gamagat.experiments import workshop
 from gamagat.experiments.core import Measure, Network
 from gamagat.experiments.forecast import forecast
 from gamagat.experiments.runner import run
+from gamagat.experiments.workshop import Workshop
 
 
 @pytest.fixture
@@ -37,21 +38,31 @@ def test_what_another_process_measures_is_waited_for_and_not_measured_again(fres
         aside.rename(place)
         other.__exit__(None, None, None)
 
-    held = place if column == "FGSM" else fresh.cache.home(NORMAL)
-    held.mkdir(exist_ok=True)
-    other = alone_in(held / LOCK, lambda: pytest.fail("who else?"))
+    held = beside(place) if column == "FGSM" else fresh.cache.home(NORMAL) / LOCK
+    other = alone_in(held, lambda: pytest.fail("who else?"))
     other.__enter__()
     monkeypatch.setattr(workshop, "sleep", done_meanwhile)
     assert run(table, fresh).cells == [measured]
-    assert said == [f"waiting for another process that measures GAT, {column}"]
+    what = "measures GAT, FGSM" if column == "FGSM" else f"makes images on {NORMAL.name}"
+    assert said == [f"waiting for another process that {what}"]
+
+
+@pytest.mark.parametrize("column", ["FGSM", "transfer"])
+def test_what_is_there_waits_for_nobody(fresh, column):
+    table = toy_table().only(["GAT"], [column])
+    (measured,) = run(table, fresh).cells
+    place = fresh.cache.evaluation(GAT, COLUMNS[column])
+    held = beside(place) if column == "FGSM" else fresh.cache.home(NORMAL) / LOCK
+    fresh.say = pytest.fail
+    with alone_in(held, lambda: pytest.fail("who else?")):
+        assert run(table, fresh).cells == [measured]
 
 
 def test_waiting_for_a_measurement_ends_when_the_time_is_over(fresh):
     place = fresh.cache.evaluation(GAT, COLUMNS["FGSM"])
-    place.mkdir()
     shop = shop_at(fresh.cache.root, seconds=0.7)
     shop.cache.seed = 5
-    with alone_in(place / LOCK, lambda: pytest.fail("who else?")):
+    with alone_in(beside(place), lambda: pytest.fail("who else?")):
         assert run(toy_table().only(["GAT"], ["FGSM"]), shop).stopped == TIME_OVER
 
 
@@ -68,6 +79,47 @@ def test_a_damaged_evaluation_is_measured_again_and_kept(fresh, file):
     assert file in words
     assert str(aside) in words
     assert (aside / file).read_bytes() == b"x" * 5000
+
+
+def test_who_makes_a_damaged_evaluation_again_is_alone_with_it(fresh, monkeypatch):
+    table = toy_table().only(["GAT"], ["FGSM"])
+    run(table, fresh)
+    place = fresh.cache.evaluation(GAT, COLUMNS["FGSM"])
+    (place / "manifest.json").write_text("{")
+    waited, measured = [], Workshop._measured
+
+    def while_it_is_made(shop, *words):
+        try:
+            with alone_in(beside(place), lambda: (_ for _ in ()).throw(TimeoutError)):
+                pytest.fail("another process came in")
+        except TimeoutError:
+            waited.append(place)
+        return measured(shop, *words)
+
+    monkeypatch.setattr(Workshop, "_measured", while_it_is_made)
+    assert run(table, fresh).cells[0].measured
+    assert waited == [place]
+
+
+def test_an_evaluation_without_its_manifest_is_measured_again(fresh):
+    table = toy_table().only(["GAT"], ["FGSM"])
+    whole = run(table, fresh).cells[0]
+    place, said = fresh.cache.evaluation(GAT, COLUMNS["FGSM"]), []
+    (place / "manifest.json").unlink()
+    fresh.say = said.append
+    assert run(table, fresh).cells[0].ours == whole.ours
+    assert any("has lost its manifest; it is measured again" in line for line in said)
+
+
+def test_an_evaluation_of_another_version_is_left_where_it_is(fresh):
+    table = toy_table().only(["GAT"], ["FGSM"])
+    run(table, fresh)
+    place = fresh.cache.evaluation(GAT, COLUMNS["FGSM"])
+    manifest = place / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('"seed"', '"of_tomorrow": 1, "seed"', 1))
+    (cell,) = run(table, fresh).cells
+    assert "is of another version of gamagat" in cell.reason
+    assert not list(place.parent.glob("*damaged*"))
 
 
 def test_rows_of_another_radius_have_images_of_their_own(fresh, monkeypatch):
@@ -108,6 +160,22 @@ def test_a_place_that_cannot_be_written_to_does_not_keep_transfers_from_the_othe
     cells = run(toy_table().only(columns=["transfer"]), fresh).cells
     assert [cell.measured for cell in cells] == [True, False]
     assert "cannot write" in cells[1].reason
+
+
+def test_a_place_that_cannot_be_written_to_has_no_images_made_twice(fresh, monkeypatch):
+    names = ("Normal", "broken", "third", "fourth")
+    rows = {name: replace(NORMAL, seed=seed) for seed, name in enumerate(names)}
+    table = toy_table(rows=rows).only(columns=["transfer"])
+    for network in rows.values():
+        fresh.trained(network)
+    fresh.cache.evaluation(rows["broken"], COLUMNS["transfer"]).mkdir(parents=True)
+    made, transfer = [], workshop.transfer
+    monkeypatch.setattr(
+        workshop, "transfer", lambda request, on: made.append(len(request.targets)) or transfer(request, on)
+    )
+    cells = run(table, fresh).cells
+    assert [cell.measured for cell in cells] == [True, False, True, True]
+    assert made == [4, 1]  # once for all, and for the one that cannot be kept
 
 
 def test_the_clean_accuracy_and_fgsm_are_one_evaluation(fresh):

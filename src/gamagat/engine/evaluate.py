@@ -27,7 +27,7 @@ from gamagat.engine.quick.network import Quick, check_precision, remembered
 from gamagat.engine.ranks import Ranks, ranks
 from gamagat.engine.results import Evaluation, summarize
 from gamagat.engine.run import RESULT, read_run
-from gamagat.engine.runtime import borrowed, fitted, held_memory, own_dice, products_in
+from gamagat.engine.runtime import borrowed, fitted, held_memory, own_dice, products_in, telling_of_loss
 from gamagat.engine.scribe import Scribe
 from gamagat.engine.watch import Onlooker
 from gamagat.engine.work import Book, Work
@@ -79,6 +79,7 @@ def evaluate(
     deadline = math.inf if max_seconds is None else monotonic() + max_seconds
     tf32 = products_in(tf32=device.type == "cuda" and precision != "fp32")
     with (
+        telling_of_loss(device),  # also where giving back what was borrowed fails then
         ranks() as group,
         _folder(out, group) as folder,
         borrowed(model),

@@ -193,9 +193,7 @@ class Ledger:
             yield
         except (sqlite3.Error, OSError) as error:
             if type(error) is sqlite3.DatabaseError:  # its kinds are about use, locks and disks
-                raise DamagedError(
-                    f"the ledger {self.path} is damaged: {error}; evaluate again with another --out"
-                ) from error
+                raise DamagedError(f"the ledger {self.path} is damaged: {error}") from error
             hint = "another run is using it" if "locked" in str(error) else str(error)
             raise RunError(
                 f"cannot {what} the ledger {self.path}: {hint}; what is recorded there is intact"

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import platform
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -79,15 +79,23 @@ class Manifest:
         """The manifest of a run folder; None if the folder holds no run."""
         try:
             content = json.loads((folder / NAME).read_text())
+            if isinstance(content, dict) and _of_another_version(content):
+                raise RunError(
+                    f"{folder / NAME} is of another version of gamagat; use that one, or evaluate again with "
+                    "another --out"
+                )
             return cls(**content | {"shape": tuple(content["shape"])})
         except FileNotFoundError:
             return None
         except OSError as error:
             raise RunError(f"cannot read {folder / NAME}: {error}") from None
         except (ValueError, TypeError, KeyError) as error:
-            raise DamagedError(
-                f"cannot read {folder / NAME}, it is damaged: {error}; evaluate again with another --out"
-            ) from None
+            raise DamagedError(f"cannot read {folder / NAME}, it is damaged: {error}") from None
+
+
+def _of_another_version(content: dict[str, Any]) -> bool:
+    known = {one.name for one in fields(Manifest)}
+    return content.get("format", FORMAT) != FORMAT or not known.issuperset(content)
 
 
 def _changed(key: str, before: Any, now: Any) -> str:

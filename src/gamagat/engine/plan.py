@@ -6,6 +6,7 @@ from typing import Any
 
 from gamagat.attacks.combine import entries, restarts
 from gamagat.attacks.core import ATTACKS, MINIMUM_NORM, Attack, check_norm
+from gamagat.defenses.core import DEFENSES
 from gamagat.errors import ConfigError
 from gamagat.pieces.threat import Norm, ThreatModel, norm_named
 from gamagat.registry import format_spec, parse_spec, read_number, read_value
@@ -39,6 +40,11 @@ def plan_attack(
     # One that stops as soon as it is inside eps knows nothing of what is nearer, nor of what is further away.
     nearest = MINIMUM_NORM in ATTACKS[name].tags and not settings.get("stop", False)
     return PlannedAttack(spec, spelled, tuple(entries(label or name, attack)), nearest)
+
+
+def families() -> set[str]:
+    """The kinds of data that attacks or recipes have settings for."""
+    return {name.partition("/")[0] for name in (*ATTACKS.families(), *DEFENSES.families())}
 
 
 def plan_attacks(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import monotonic
 from typing import Any
+
+import torch
 
 from gamagat.attacks.network import OutOfTime
 from gamagat.engine.evaluate import INTERRUPTED, TIME_OVER
@@ -144,22 +145,25 @@ class Desk:
     def _of_network(self, line: Line) -> Drawn:
         """Drawn of a network, of its training, or of nothing."""
         shop, network = self.shop, line.network
-        made = circumstances(choose_device(shop.device), shop.batch_size or 0, 1)
+        made = circumstances(torch.device("cpu"), 0, 1)  # no network runs for these
         if network is None:
             picture = self.draw(line.plot, (), NOTHING, Onlooker())
             return drawn(line, picture, 0, 0.0, {"command": shop.command, "seed": None, "made": made})
-        about = shop.about(line.as_slot(), made) | shop.weights_of(network)
         if line.kind == EPOCHS:
+            about = shop.about(line.as_slot(), made) | shop.weights_of(network)
             folder = network.model if network.given else str(shop.cache.home(network))
             return drawn(line, self.draw(line.plot, (folder,), NOTHING, Onlooker()), 0, 0.0, about)
-        place = self.place(line)
-        self._look(line, place, made)
-        return self._kept(line, json.loads(place.read_text()))
+        return self._kept(line, self._look(line, self.place(line)))
 
-    def _look(self, line: Line, place: Path, made: dict[str, str]) -> None:
+    def _look(self, line: Line, place: Path) -> dict[str, Any]:
         """Run the network for the plot, and keep what came out."""
         shop = self.shop
         shop.clock.check()
+        made = circumstances(choose_device(shop.device), shop.batch_size or 0, 1)
+        try:
+            place.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RunError(f"cannot make the folder {place.parent}: {error.strerror}") from None
         shop.say(f"drawing {line.row}, {line.column}")
         attacks = () if line.attack is None else (line.attack,)
         request = replace(shop.request(line.as_slot(), None), attacks=attacks, max_seconds=None)
@@ -167,8 +171,9 @@ class Desk:
         with shop.looking() as onlooker, in_words(f"drawing {line.plot}"):
             watched = shop.clock.onlooker(onlooker)
             picture = self.draw(line.plot, (request.model,), request, watched)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        write_json(place, {"picture": picture, "seconds": monotonic() - began, "made": made})
+        content = {"picture": picture, "seconds": monotonic() - began, "made": made}
+        write_json(place, content)
+        return content
 
     def _kept(self, line: Line, content: Mapping[str, Any]) -> Drawn:
         slot = line.as_slot()

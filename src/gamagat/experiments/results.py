@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import sleep
@@ -14,7 +14,7 @@ from gamagat.engine.alone import alone_in
 from gamagat.engine.manifest import write_json
 from gamagat.errors import RunError
 from gamagat.experiments.cells import Cell, not_run, of_others
-from gamagat.experiments.core import Table
+from gamagat.experiments.core import Network, Slot, Table
 from gamagat.experiments.drawn import Drawn, Shown, not_drawn
 from gamagat.experiments.figures import Figure
 from gamagat.experiments.paper import citation
@@ -23,7 +23,8 @@ from gamagat.experiments.plates import plates
 __all__ = ["Cell", "Drawn", "FigureResult", "Result", "Shown", "figure_result", "merged", "read_figure"]
 __all__ += ["read_result", "read_results", "result_of", "save_figure", "save_result"]
 FORMAT = 1
-WORDS = ("remark", "converted", "rounded_from")  # what somebody wrote beside a figure
+# What somebody wrote beside a figure: of the training that it is of, and of the figure alone.
+OF_TRAINING, OF_FIGURE = ("remark", "rounded_from"), ("converted",)
 Part = TypeVar("Part", Cell, Drawn)
 
 
@@ -112,24 +113,44 @@ def merged(old: Sequence[Part], new: Sequence[Part]) -> list[Part]:
 
 
 def _with_words(part: Part, before: Part) -> Part:
-    """What was said of a figure goes on with it, where it was only read again and not measured."""
-    if any(part.about.get(key) != before.about.get(key) for key in ("network", "made")):
-        return part
-    return replace(part, about={key: before.about[key] for key in WORDS if key in before.about} | part.about)
+    """What was said of a figure goes on with it: if it was only read again, or is of the same weights."""
+    old, new = before.about, part.about
+    read_again, alike = (
+        all(key in new and old.get(key) == new[key] for key in ("network", key))
+        for key in ("made", "weights")
+    )
+    words = (OF_TRAINING if read_again or alike else ()) + (OF_FIGURE if read_again else ())
+    return replace(part, about={key: old[key] for key in words if key in old} | new)
 
 
 def _asked_for(table: Table, cells: Sequence[Cell], new: Sequence[Cell]) -> list[Cell]:
     """Without what is left of an earlier recipe of a row, once it has figures of today's."""
-    networks = {(slot.row, slot.column): slot.network for slot in table.slots}
-    known = {(cell.row, cell.column): _recipe(cell) for cell in cells}
-    places = [(cell.row, cell.column) for cell in new if _recipe(cell) is not None]
-    today = {networks[place]: known[place] for place in places if place in networks}
+    slots = {(slot.row, slot.column): slot for slot in table.slots}
+    today = dict(_of_today(slots, cells, new))
 
     def stays(cell: Cell) -> bool:
-        place, own = (cell.row, cell.column), _recipe(cell)
-        return own is None or place not in networks or today.get(networks[place], own) == own
+        slot, own = slots.get((cell.row, cell.column)), _recipe(cell)
+        return own is None or slot is None or today.get(slot.network, own) == own
 
     return [cell for cell in cells if stays(cell)]
+
+
+def _of_today(
+    slots: Mapping[tuple[str, str], Slot], cells: Sequence[Cell], new: Sequence[Cell]
+) -> Iterator[tuple[Network, str]]:
+    """Networks that were measured just now, with their recipes. A trial with few images does not count."""
+    known = {(cell.row, cell.column): cell for cell in cells}
+    for cell in new:
+        slot, recipe = slots.get((cell.row, cell.column)), _recipe(cell)
+        if slot is None or recipe is None or recipe != _recipe(known[cell.row, cell.column]):
+            continue
+        beside = (
+            known[place]
+            for place, other in slots.items()
+            if other.network == slot.network and other.measure.n is None and place in known
+        )
+        if images_of(cell) >= (slot.measure.n or max(map(images_of, beside), default=0)):
+            yield slot.network, recipe
 
 
 def _recipe(cell: Cell) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
@@ -15,7 +14,7 @@ from uuid import uuid4
 from torch import nn
 
 from gamagat.attacks.network import OutOfTime
-from gamagat.engine.alone import LOCK, alone_in
+from gamagat.engine.alone import LOCK, alone_in, beside
 from gamagat.engine.evaluate import INTERRUPTED
 from gamagat.engine.manifest import Manifest, circumstances, write_json
 from gamagat.engine.request import EvaluationRequest, Prepared, prepare
@@ -122,7 +121,13 @@ class Workshop:
             (home / checkpoint).unlink(missing_ok=True)
 
     def known(self, table: Table, slot: Slot) -> Cell | None:
-        """The figure of a slot, if it was measured before."""
+        """The figure of a slot, if it was measured before; one that is damaged was not."""
+        try:
+            return self._kept(table, slot)
+        except DamagedError:
+            return None
+
+    def _kept(self, table: Table, slot: Slot) -> Cell | None:
         if not all(self.cache.is_trained(network) for network in slot.networks):
             return None
         place = self.cache.evaluation(slot.network, slot.measure)
@@ -131,29 +136,38 @@ class Workshop:
             return None if content is None else self._carried_cell(table, slot, content)
         if not (place / RESULT).is_file():
             return None
+        if Manifest.read(place) is None:
+            raise DamagedError(f"{place} has lost its manifest")
         result = summarize(read_run(place))
         return None if result.unfinished else self._cell(table, slot, result, place)
 
     def measured(self, table: Table, slot: Slot) -> Cell:
         """The figure of a slot whose networks are trained, measured if need be."""
+        if (cell := self.known(table, slot)) is not None:  # whatever others are about to measure
+            return cell
         place = self.cache.evaluation(slot.network, slot.measure)
-        # Images for a transfer are made for many at once.
-        shared = place if slot.measure.source is None else self.cache.home(slot.measure.source)
-        with suppress(OSError):  # which whoever writes there tells
-            shared.mkdir(parents=True, exist_ok=True)
-        with alone_in(shared / LOCK, self._waiting(f"measures {slot.row}, {slot.column}")):
+        with self._alone(slot, place):
             try:
-                return self.known(table, slot) or self._measured(table, slot, place)
+                return self._kept(table, slot) or self._measured(table, slot, place)
             except DamagedError as error:
-                self.say(f"{error}; it is measured again, and what was there is in {_set_aside(place)}")
+                aside = _set_aside(place)
+                self.say(f"{error.what}; it is measured again, and what was there is in {aside}")
                 return self._measured(table, slot, place)
+
+    def _alone(self, slot: Slot, place: Path) -> AbstractContextManager[None]:
+        """One process at a time measures a slot; images for a transfer are made for many at once."""
+        source = slot.measure.source
+        file = beside(place) if source is None else self.cache.home(source) / LOCK
+        what = f"measures {slot.row}, {slot.column}" if source is None else f"makes images on {source.name}"
+        with suppress(OSError):  # which whoever writes there tells
+            file.parent.mkdir(parents=True, exist_ok=True)
+        return alone_in(file, self._waiting(what))
 
     def _measured(self, table: Table, slot: Slot, place: Path) -> Cell:
         self.clock.check()
         self.say(f"measuring {slot.row}, {slot.column}")
         if slot.measure.source is not None:
-            self._carry_all(table, slot)
-            return self._carried_cell(table, slot, json.loads(place.read_text()))
+            return self._carried_cell(table, slot, self._carry_all(table, slot))
         with self.looking() as onlooker, in_words(slot.measure.attack or EVALUATED):
             result = self._prepared(slot, place).run(onlooker)
         if result.stopped == INTERRUPTED:
@@ -207,15 +221,26 @@ class Workshop:
             raise ModelError(f"{slot.measure.attack} looks for no distances; measure its accuracy")
         return of_distances(table, slot, attack.nearest, attack.seconds, about)
 
-    def _carry_all(self, table: Table, slot: Slot) -> None:
-        """Fill this slot, and with the same images all others that wait for them."""
+    def _carry_all(self, table: Table, slot: Slot) -> dict[str, Any]:
+        """What came out for this slot; it is kept, and with it all that waits for the same images."""
         together = self._alike(table, slot)
         try:
-            self._carry(together)
+            found = self._carry(together)
         except (ModelError, RunError):  # another network's, perhaps, which is told in its own place
             if together == [slot]:
                 raise
-            self._carry([slot])
+            found = self._carry([slot])
+        for other, content in found[1:]:
+            with suppress(RunError):  # which is told in its own place, too
+                self._keep(other, content)
+        self._keep(*found[0])
+        return found[0][1]
+
+    def _keep(self, slot: Slot, content: Mapping[str, Any]) -> None:
+        place = self.cache.evaluation(slot.network, slot.measure)
+        with suppress(OSError):  # which writing tells
+            place.parent.mkdir(parents=True, exist_ok=True)
+        write_json(place, content)
 
     def _alike(self, table: Table, slot: Slot) -> list[Slot]:
         """This slot, and one for every other network that is there and is to be shown the same images."""
@@ -229,8 +254,8 @@ class Workshop:
                     found.setdefault(place, other)
         return list(found.values())
 
-    def _carry(self, slots: Sequence[Slot]) -> None:
-        """Make the images on the source, judge them on each network, and keep what came out."""
+    def _carry(self, slots: Sequence[Slot]) -> list[tuple[Slot, dict[str, Any]]]:
+        """Make the images on the source and judge them on each network."""
         network, measure = slots[0].network, slots[0].measure
         assert measure.source is not None
         assert measure.attack is not None
@@ -250,11 +275,10 @@ class Workshop:
         shares = list(result.attacks[measure.attack].values())[1:]  # the first is the source's own
         made_on, *hashes = result.weights.values()
         common |= {"source_weights": made_on}
-        for slot, share, weights_hash in zip(slots, shares, hashes, strict=True):
-            place = self.cache.evaluation(slot.network, slot.measure)
-            with suppress(OSError):  # which writing tells
-                place.parent.mkdir(parents=True, exist_ok=True)
-            write_json(place, {"count": share.count, "of": share.of, "weights": weights_hash} | common)
+        return [
+            (slot, {"count": share.count, "of": share.of, "weights": weights_hash} | common)
+            for slot, share, weights_hash in zip(slots, shares, hashes, strict=True)
+        ]
 
     def _carried_cell(self, table: Table, slot: Slot, content: Mapping[str, Any]) -> Cell:
         about = self.about(slot, content["made"]) | {"source": content["source"]}
