@@ -74,7 +74,7 @@ def load(words: Sequence[str]) -> typer.Typer:
 
     A subcommand brings torch, which takes seconds; help and mistakes need not wait for it.
     """
-    known = dict(subcommands())
+    known = dict(sorted(subcommands()))
     called = next((word for word in words if not word.startswith("-")), "")
     if called in known:
         import_module(f"{__package__}.{known[called].module}")  # which adds itself
