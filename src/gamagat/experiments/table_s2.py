@@ -23,7 +23,10 @@ FADING = (
     "what sets GAMA-PGD apart from this row is its start."
 )
 NOTES = {
-    "": "The network is not the paper's unless you bring TRADES' own with --checkpoint all=wrn-34-10@FILE.",
+    "": (
+        "The network is not the paper's unless you bring TRADES' own with --checkpoint all=wrn-34-10@FILE; of "
+        "another what counts is how the rows compare."
+    ),
     **{
         f"PGD probability margin + l2/{column}": FADING
         for column in ("100-step single", "100-step x5", "10-step single", "10-step x5")

@@ -3,7 +3,10 @@
 from gamagat.experiments.core import EXPERIMENTS, Table
 from gamagat.experiments.transfers import transfer_table
 
-NORMAL = "What FGSM leaves of an undefended network differs from training to training: 20.10 in table2."
+NORMAL = (
+    "What FGSM leaves of an undefended network differs from training to training: 20.10 in table2, of "
+    "another one of ours."
+)
 
 
 @EXPERIMENTS.register("tableS7")

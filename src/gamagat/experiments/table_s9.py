@@ -2,6 +2,7 @@
 
 from gamagat.experiments.core import EXPERIMENTS, Measure, Slot, Table
 from gamagat.experiments.defences import COMMON, NETWORKS, SHORT, defence
+from gamagat.experiments.trainings import WHY
 
 
 @EXPERIMENTS.register("tableS9")
@@ -13,5 +14,5 @@ def table_s9() -> Table:
         for short, data in SHORT.items()
         for column, measure in (("Clean", Measure()), ("Square", Measure("square")))
     )
-    notes = {"": f"The number of queries is not stated; ours is 5,000, as in AutoAttack. {NETWORKS}"}
-    return Table("tableS9", slots, "tableS9", notes=notes)
+    words = f"The number of queries is not stated; ours is 5,000, as in AutoAttack. {NETWORKS}"
+    return Table("tableS9", slots, "tableS9", notes=WHY | {"": words})
