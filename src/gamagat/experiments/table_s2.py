@@ -24,8 +24,8 @@ FADING = (
 )
 NOTES = {
     "": (
-        "The network is not the paper's unless you bring TRADES' own with --checkpoint all=wrn-34-10@FILE; of "
-        "another what counts is how the rows compare."
+        "The network is not the paper's unless you bring TRADES' own with --checkpoint all=wrn-34-10@FILE; "
+        "of another what counts is how the rows compare."
     ),
     **{
         f"PGD probability margin + l2/{column}": FADING
