@@ -14,7 +14,7 @@ from gamagat.engine.manifest import write_json
 from gamagat.errors import RunError
 from gamagat.experiments import results
 from gamagat.experiments.cells import MEASURED, Cell
-from gamagat.experiments.core import Measure
+from gamagat.experiments.core import Measure, find
 from gamagat.experiments.results import merged, read_result, read_results, result_of, save_result
 from gamagat.reports.measured import page
 from gamagat.reports.reproduction import spoken
@@ -115,6 +115,14 @@ def test_the_page_has_both_figures_and_never_a_guess():
     assert "1 of 10 figures are measured" in words
     assert "`do it`: 2026-01-02, a GPU, torch 9.9, gamagat 0.0, seed 4." in words
     assert "Images: 10,000." in words
+
+
+def test_the_page_begins_with_how_much_is_measured_and_agrees():
+    apart = replace(GOOD, row="Normal", paper=16.59, ours=90.0, interval=(89.0, 91.0))
+    words = page([result_of(find("tableS5"), [GOOD, apart])])
+    assert "| [tableS5](#tables5) | 2 of 63 | 1 of 2 |\n" in words
+    assert "Nothing is measured yet for stability, table1, " in words
+    assert "tableS5" not in words[words.index("Nothing is measured") :].splitlines()[0]
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from gamagat.pieces.types import Images, Model
 
 LOOK = 0.25  # seconds that each pace is measured for
 MOST, ROOM = 4096, 1 << 26  # images at a time, and numbers in them
+GAIN = 3  # four times as many images are worth it where they take less than so many times as long
 
 
 class Pace(NamedTuple):
@@ -96,30 +97,36 @@ def _pace(model: Model, images: Images) -> Pace:
 
 
 def _size(model: Model, images: Images) -> int:
-    """A few images waste a device, many take too long to look at."""
-    size = 4
+    """As many images as it takes to keep the device busy: from there on more images only take longer."""
+
+    def look(size: int) -> float:
+        return _shortest(lambda: model(images[:size]), images)
+
     with torch.no_grad():
-        model(images[:size])  # the first pass is a slow one
-        while size < len(images):
-            began = perf_counter()
-            model(images[:size])
-            _wait(images)
-            if perf_counter() - began > LOOK / 20:
+        size, took = 4, look(4)
+        while 4 * size <= len(images) and took < LOOK:
+            larger = look(4 * size)
+            if larger > GAIN * took:
                 break
-            size *= 4
+            size, took = 4 * size, larger
     return size
 
 
 def _seconds(work: Callable[[], None], images: Images) -> float:
     """Of one image, over as many turns as fit into a moment."""
     work()
-    _wait(images)
-    began, turns = perf_counter(), 0
-    while perf_counter() - began < LOOK:
+    return _shortest(work, images, LOOK) / len(images)
+
+
+def _shortest(work: Callable[[], object], images: Images, moment: float = 0.0) -> float:
+    """Seconds of the shortest of at least three turns: other processes only make turns longer."""
+    began, turns = perf_counter(), list[float]()
+    while len(turns) < 3 or perf_counter() - began < moment:
+        start = perf_counter()
         work()
         _wait(images)
-        turns += 1
-    return (perf_counter() - began) / turns / len(images)
+        turns.append(perf_counter() - start)
+    return min(turns)
 
 
 def _wait(images: Images) -> None:
