@@ -31,7 +31,7 @@ from gamagat.experiments.core import EXPERIMENTS, Slot, Table
 from gamagat.experiments.defences import MODELS, RECIPES, recipe_of
 from gamagat.experiments.drawing import Sketch, run_figure
 from gamagat.experiments.drawn import Drawn
-from gamagat.experiments.figures import FIGURES, Figure, Line, find_any
+from gamagat.experiments.figures import FIGURES, Figure, Line, all_names, find_any
 from gamagat.experiments.lacking import lacking
 from gamagat.experiments.results import (
     check_folder,
@@ -266,7 +266,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--data-dir", type=Path)
     parser.add_argument(
         "--tables",
-        default=",".join([*EXPERIMENTS.names(), *FIGURES.names()]),
+        default=",".join(all_names()),
         help="and figures, in this order",
     )
     parser.add_argument("--cache", type=Path, default=Path("runs/reproduce"), help="of trained networks")

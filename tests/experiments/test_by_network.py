@@ -16,7 +16,7 @@ from gamagat.errors import DeviceError
 from gamagat.experiments import workshop
 from gamagat.experiments.core import EXPERIMENTS
 from gamagat.experiments.defences import MODELS
-from gamagat.experiments.figures import FIGURES
+from gamagat.experiments.figures import FIGURES, all_names
 from gamagat.experiments.results import read_figure
 
 SCRIPT = Path(__file__).parents[2] / "experiments" / "by_network.py"
@@ -51,7 +51,7 @@ def test_every_place_of_a_network_is_asked_for_once(script, recipe, data):
 
 
 def test_figures_that_are_of_one_network_are_drawn_with_its_tables(script):
-    names = [*EXPERIMENTS.names(), *FIGURES.names()]
+    names = all_names()
 
     def drawn(recipe):
         parts = (part for part in script["parts"](recipe, "cifar10", names) if part.name in FIGURES)

@@ -15,7 +15,7 @@ from gamagat.errors import ConfigError, DeviceError, RunError
 from gamagat.experiments import drawing, paper
 from gamagat.experiments.core import Network, find
 from gamagat.experiments.drawing import run_figure
-from gamagat.experiments.figures import FIGURES, POINTS, Figure, find_any
+from gamagat.experiments.figures import FIGURES, POINTS, Figure, all_names, find_any
 from gamagat.experiments.forecast import forecast_figure
 from gamagat.experiments.results import figure_result, read_figure, read_results, save_figure
 from gamagat.models.core import BUNDLED
@@ -183,12 +183,12 @@ def test_files_hold_numbers_and_pictures(sketched, tmp_path):
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
     for line in result.lines:  # each says of which training it is, as evaluations do
         assert len(line.about.get("weights", "")) == (0 if line.row == "one dimension" else 16)
-    words = page(read_results(tmp_path), link="../results")
+    words = page(read_results(tmp_path), all_names(), link="../results")
     assert "![figure-toy](../results/figure-toy.png)" in words
     assert "11 of 11 lines are drawn" in words
     assert "| restarts | PGD | 1 to 3 | 93.00 to 92.00 |" in words
     assert "\n- PGD: A reason.\n" in words
-    told = page([replace(result, notes={"restarts": "Of these.", "steps": "Of these."})])
+    told = page([replace(result, notes={"restarts": "Of these.", "steps": "Of these."})], [])
     assert "\n- restarts, steps: Of these.\n" in told
     assert "Distances" not in words  # lines of no images are not of distances
 

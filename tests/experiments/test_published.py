@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from gamagat.engine.share import wilson
-from gamagat.experiments.core import EXPERIMENTS
-from gamagat.experiments.figures import FIGURES, find_any
+from gamagat.experiments.figures import all_names, find_any
 from gamagat.experiments.results import FigureResult, Result, read_results
 from gamagat.reports.measured import page
 
@@ -18,13 +17,15 @@ each = pytest.mark.parametrize("result", TABLES, ids=lambda result: result.name)
 
 
 def test_the_page_is_made_of_what_is_in_the_folder():
-    assert (ROOT / "docs" / "results.md").read_text() == page(list(PUBLISHED.values()), link="../results")
+    assert (ROOT / "docs" / "results.md").read_text() == page(
+        list(PUBLISHED.values()), all_names(), link="../results"
+    )
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_words_and_places_are_those_of_today(name):
     kept, today = PUBLISHED[name], find_any(name)
-    assert name in {*EXPERIMENTS.names(), *FIGURES.names()}
+    assert name in all_names()
     assert kept.notes == dict(today.notes)
     if isinstance(kept, FigureResult):
         assert [(line.row, line.column) for line in kept.lines] == [

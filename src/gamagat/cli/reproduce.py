@@ -20,10 +20,10 @@ from gamagat.errors import ConfigError
 from gamagat.experiments.cache import Cache
 from gamagat.experiments.cells import Cell
 from gamagat.experiments.clock import Clock
-from gamagat.experiments.core import EXPERIMENTS, Network, Table
+from gamagat.experiments.core import Network, Table
 from gamagat.experiments.drawing import run_figure
 from gamagat.experiments.drawn import Drawn
-from gamagat.experiments.figures import FIGURES, Figure, find_any
+from gamagat.experiments.figures import Figure, all_names, find_any
 from gamagat.experiments.forecast import forecast, forecast_figure
 from gamagat.experiments.lacking import lacking
 from gamagat.experiments.results import (
@@ -137,7 +137,7 @@ def reproduce(
 def _check(name: str | None, results: Path | None, markdown: Path | None, networks_only: bool) -> None:
     """Refuse what would only fail in the end."""
     if name is None and markdown is None:
-        known = ", ".join([*EXPERIMENTS.names(), *FIGURES.names()])
+        known = ", ".join(all_names())
         raise ConfigError(
             f"which table or figure? Name one of {known}; or give --results DIR and --markdown FILE"
         )
@@ -254,7 +254,7 @@ def _write_page(results: Path | None, markdown: Path | None) -> None:
     if results is None or markdown is None:
         return
     link = Path(os.path.relpath(results.absolute(), markdown.absolute().parent)).as_posix()
-    words = page(read_results(results), results.resolve().name, link)
+    words = page(read_results(results), all_names(), results.resolve().name, link)
     partial = markdown.with_name(f".{markdown.name}.{os.getpid()}.part")
     try:
         partial.write_text(words)

@@ -148,6 +148,11 @@ def curves(key: str, part: str) -> Mapping[str, Sequence[float]]:
     return found
 
 
+def all_names() -> list[str]:
+    """All tables, then all figures."""
+    return [*EXPERIMENTS.names(), *FIGURES.names()]
+
+
 def find_any(name: str) -> Table | Figure:
     """A table or a figure by its name; `fig3` is `figure3`, and case does not matter."""
     known = {key.lower(): key for key in FIGURES.names()}
@@ -158,4 +163,4 @@ def find_any(name: str) -> Table | Figure:
     try:
         return find(name)
     except ConfigError:
-        raise unknown("experiment", name, [*EXPERIMENTS.names(), *FIGURES.names()]) from None
+        raise unknown("experiment", name, all_names()) from None

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gamagat.experiments.cells import Cell
-from gamagat.experiments.core import EXPERIMENTS
-from gamagat.experiments.figures import FIGURES
 from gamagat.experiments.results import Drawn, FigureResult, Result
 from gamagat.reports.provenance import conditions, whose
 from gamagat.reports.reproduction import ends, figure, interval, signed
@@ -20,17 +18,22 @@ outside our interval, which speaks of this one network: another training of the 
 """
 
 
-def page(results: Sequence[Result | FigureResult], folder: str = "results", link: str = "results") -> str:
-    """All results as one page; `link` is the way from the page to their folder."""
+def page(
+    results: Sequence[Result | FigureResult],
+    names: Sequence[str],
+    folder: str = "results",
+    link: str = "results",
+) -> str:
+    """All results as one page; what else there is to measure is named; `link` leads from the page to them."""
     parts = [PAGE.format(folder=folder)]
     cites = sorted({result.cite for result in results if result.cite})
     parts += [f"The paper: {cite}.\n" for cite in cites]
-    parts += ["\n".join(_overview(results))]
+    parts += ["\n".join(_overview(results, names))]
     sections = (_figure(one, link) if isinstance(one, FigureResult) else _section(one) for one in results)
     return "\n".join([*parts, *map("\n".join, sections)])
 
 
-def _overview(results: Sequence[Result | FigureResult]) -> Iterator[str]:
+def _overview(results: Sequence[Result | FigureResult], names: Sequence[str]) -> Iterator[str]:
     """How much of everything is measured and agrees with the paper, and what is not there at all."""
     yield "| | measured | the paper's figure inside our interval |"
     yield "|---|---|---|"
@@ -43,7 +46,7 @@ def _overview(results: Sequence[Result | FigureResult]) -> Iterator[str]:
         yield f"| [{one.name}](#{one.name.lower()}) | {len(measured)} of {len(places)} | {agree} |"
     yield ""
     there = {one.name for one in results}
-    if missing := [name for name in (*EXPERIMENTS.names(), *FIGURES.names()) if name not in there]:
+    if missing := [name for name in names if name not in there]:
         yield f"Nothing is measured yet for {', '.join(missing)}.\n"
 
 
