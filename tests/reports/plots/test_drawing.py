@@ -12,7 +12,7 @@ from PIL import Image
 
 from gamagat.errors import ConfigError, RunError
 from gamagat.reports.plots.core import Axis, Curve, Mark, Panel, Picture, Relief, check_out, save
-from gamagat.reports.plots.paper.figure import draw
+from gamagat.reports.plots.paper.figure import draw, numbered
 from gamagat.reports.plots.paper.panels import _spread, wrapped
 from gamagat.reports.plots.paper.style import STYLE, look_of
 from gamagat.reports.plots.toy import toy_picture
@@ -167,6 +167,18 @@ def test_one_name_looks_alike_in_every_panel():
     assert found[0][0] == found[1][1]
     assert found[0][1] == found[2][0]
     assert len({found[0][0], found[0][1], found[1][0]}) == 3
+
+
+def test_two_lines_of_a_panel_differ_in_colour_where_there_are_more_names_than_colours():
+    def panel(*names: str) -> Panel:
+        return Panel("", Axis("x"), Axis("y"), tuple(Curve(name, (0.0, 1.0), (0.0, 1.0)) for name in names))
+
+    panels = [panel("whole", "ce", "clean"), panel(*"abcde"), panel("whole", "drift", "clean")]
+    order = numbered(panels)
+    looks = {name: look_of(number, panels[0].curves[0]).colour for name, number in order.items()}
+    for each in panels:
+        assert len({looks[curve.label] for curve in each.curves}) == len(each.curves)
+    assert len({looks[name] for name in ("whole", "ce", "clean", *"abcde")}) == 8  # while there are enough
 
 
 def test_names_stand_in_the_order_of_the_ends_of_their_lines():

@@ -6,6 +6,7 @@ import textwrap
 import warnings
 from collections.abc import Sequence
 from io import BytesIO
+from itertools import count
 from pathlib import Path
 
 import matplotlib as mpl
@@ -15,7 +16,7 @@ from PIL import Image
 from gamagat.reports.plots.core import Panel, Picture, Relief
 from gamagat.reports.plots.paper.panels import draw_names, draw_panel, room
 from gamagat.reports.plots.paper.reliefs import draw_relief
-from gamagat.reports.plots.paper.style import DPI, GREY, STYLE
+from gamagat.reports.plots.paper.style import COLOURS, DPI, GREY, STYLE
 
 
 def write(picture: Picture, paths: Sequence[Path]) -> None:
@@ -67,14 +68,27 @@ def _with_panels(picture: Picture, panels: Sequence[Panel]) -> Figure:
     height = max([3.4, *(room(panel) + 0.8 for panel in panels)])
     figure = _figure(picture, 5.6 * columns + 1.2, height * rows + 0.9)
     places = [figure.add_subplot(rows, columns, number + 1) for number in range(len(panels))]
-    labels = dict.fromkeys(curve.label for panel in panels for curve in panel.curves)
-    order = {label: number for number, label in enumerate(labels)}
+    order = numbered(panels)
     looks = [draw_panel(axes, panel, order) for axes, panel in zip(places, panels, strict=True)]
     # The layout decides how high a panel is, and only then is it known where names have room.
     figure.draw_without_rendering()
     for axes, panel, look in zip(places, panels, looks, strict=True):
         draw_names(axes, panel, look)
     return figure
+
+
+def numbered(panels: Sequence[Panel]) -> dict[str, int]:
+    """A number for each name, which tells how its lines look, the same in every panel.
+
+    Where there are more names than looks, two may share one, but not in one panel.
+    """
+    order: dict[str, int] = {}
+    for label in dict.fromkeys(curve.label for panel in panels for curve in panel.curves):
+        mine = [panel for panel in panels if any(curve.label == label for curve in panel.curves)]
+        beside = {order.get(curve.label) for panel in mine for curve in panel.curves}
+        used = beside if len(order) >= len(COLOURS) else set(order.values())
+        order[label] = next(number for number in count() if number not in used)
+    return order
 
 
 def _figure(picture: Picture, width: float, height: float) -> Figure:
