@@ -72,6 +72,15 @@ def test_time_that_is_over_is_told_with_what_is_left_and_the_same_command_goes_o
     assert [cell["status"] for cell in cells if cell["column"] == "Clean"] == ["measured"] * 2
 
 
+@pytest.mark.parametrize(("few", "trial"), [(["--n", "40"], True), ([], False)])
+def test_a_part_of_the_images_is_a_trial(command, filled, tmp_path, monkeypatch, few, trial):
+    seen = []
+    monkeypatch.setattr("gamagat.cli.reproduce.save_result", lambda *_, **how: seen.append(how))
+    words = ["reproduce", "toy", *few, *SETTINGS, "--cache", filled, "--results", tmp_path, "--max-seconds"]
+    command(*words, "0.001", "--columns", "Clean", "--rows", "GAT")
+    assert seen == [{"trial": trial}]
+
+
 def test_networks_only(command, filled):
     code, out, _ = command(*WORDS, "--cache", filled, "--networks-only", "--json")
     homes = {network.name: str(shop_at(filled).cache.home(network)) for network in (NORMAL, GAT)}

@@ -189,17 +189,18 @@ def test_what_is_left_of_an_earlier_recipe_goes_when_its_row_is_measured_anew(tm
     assert left([old[0], brought], replace(old[0], about=today)) == {"Clean": 96.9, "FGSM": 96.9}
 
 
-def test_a_trial_with_few_images_deletes_nothing(tmp_path):
-    table = toy_table()
+def test_a_trial_deletes_nothing(tmp_path):
+    """Not even where a place asks for no more images than it has, and so is no trial of its own."""
+    table = toy_table(columns={"Clean": Measure(), "FGSM": Measure("fgsm"), "DDN": Measure("ddn", n=100)})
     old = [replace(GOOD, column=column) for column in ("Clean", "FGSM")]
     few = replace(GOOD, n=100, ours=1.0, about=ABOUT | {"network": "gat-2", "recipe": "gat:epochs=60"})
-    trial = [replace(few, column=column) for column in ("Clean", "FGSM", "PGD-40")]
+    trial = [replace(few, column=column) for column in ("Clean", "FGSM", "DDN")]
     for new in (trial[2:], trial, trial[::-1]):
         (tmp_path / "toy.json").unlink(missing_ok=True)
         save_result(tmp_path, table, old)
-        cells = read_result(save_result(tmp_path, table, new)).cells
+        cells = read_result(save_result(tmp_path, table, new, trial=True)).cells
         found = {cell.column: cell.ours for cell in cells if cell.measured}
-        assert found == {"Clean": 96.9, "FGSM": 96.9, "PGD-40": 1.0}
+        assert found == {"Clean": 96.9, "FGSM": 96.9, "DDN": 1.0}
 
 
 def test_a_place_that_asks_for_few_images_counts_when_it_has_them(tmp_path):

@@ -20,9 +20,9 @@ from gamagat.engine.request import EvaluationRequest, prepare
 from gamagat.engine.training.run import Listener
 from gamagat.errors import ConfigError, DataError
 from gamagat.experiments import cache, workshop
-from gamagat.experiments.cells import of_distances
+from gamagat.experiments.cells import of_distances, of_others
 from gamagat.experiments.clock import Clock
-from gamagat.experiments.core import Derived, Measure, Network, Slot, grid
+from gamagat.experiments.core import Derived, Measure, Network, Slot, Table, grid
 from gamagat.experiments.forecast import forecast
 from gamagat.experiments.runner import run, train_networks
 from gamagat.models.core import BUNDLED, load_model
@@ -469,23 +469,45 @@ def test_only_networks(shop, filled):
         assert json.loads(Path(where, "card.json").read_text())["data"] == "digits"
 
 
-def test_mean_and_deviation_over_seeds(filled):
-    """Two runs of known accuracies; the deviation is the population's, the mean's interval is Student's."""
-    rows = {"run 1": GAT, "run 2": NORMAL}
+def over_seeds(second: Network = GAT) -> Table:
+    rows = {"run 1": GAT, "run 2": second}
     derived = tuple(Derived(how, "FGSM", tuple(rows), how) for how in ("mean", "std"))
-    table = toy_table(rows=rows, columns={"FGSM": COLUMNS["FGSM"]}, derived=derived)
-    outcome = run(table, shop_at(filled))
-    a, b, mean, std = (cell.ours for cell in outcome.cells)
-    assert mean == pytest.approx((a + b) / 2)
-    assert std == pytest.approx(abs(a - b) / 2)
-    half = (
-        12.7062 * abs(a - b) / 2
-    )  # the quantile for one degree of freedom times |a - b| / sqrt(2) / sqrt(2)
-    assert outcome.cells[2].interval == pytest.approx((mean - half, mean + half), rel=1e-4)
-    part = table.only(["mean"])
-    assert [slot.row for slot in part.slots] == ["run 1", "run 2"]
+    return toy_table(rows=rows, columns={"FGSM": COLUMNS["FGSM"]}, derived=derived)
+
+
+def test_mean_and_deviation_over_seeds(filled):
+    """Of two accuracies the deviation is the population's, the mean's interval is Student's."""
+    table = over_seeds()
+    first, second, *_ = run(table, shop_at(filled)).cells
+    cells = [replace(first, ours=15.0), replace(second, ours=20.0)]
+    mean, std = (of_others(table, place, cells) for place in table.derived)
+    assert mean.ours == pytest.approx(17.5)
+    assert std.ours == pytest.approx(2.5)
+    half = 12.7062 * 2.5  # the quantile for one degree of freedom times |a - b| / sqrt(2) / sqrt(2)
+    assert mean.interval == pytest.approx((17.5 - half, 17.5 + half), rel=1e-4)
+    assert [slot.row for slot in table.only(["mean"]).slots] == ["run 1", "run 2"]
     cut = replace(table, slots=grid({"run 1": GAT}, {"FGSM": COLUMNS["FGSM"]}))
     assert run(cut, shop_at(filled)).cells[-1].reason == "1 of 2 runs are missing"
+
+
+def test_runs_that_are_not_alike_make_no_mean(filled):
+    table = over_seeds(NORMAL)
+    cells = run(table, shop_at(filled)).cells
+    assert [cell.reason for cell in cells if not cell.measured] == [
+        "the runs differ in their recipe; measure all of them alike"
+    ] * 2
+    one, other = (replace(cell, about=cell.about | {"recipe": "gat"}) for cell in cells[:2])
+    assert of_others(table, table.derived[0], [one, other]).measured
+    for changed, word in (
+        (replace(other, n=20), "number of images"),
+        (replace(other, about=other.about | {"changed": {"epochs": "2"}, "seed": 3}), "changed, seed"),
+        (replace(other, about=other.about | {"eps": 0.1}), "eps"),
+    ):
+        mean = of_others(table, table.derived[0], [one, changed])
+        assert (mean.ours, mean.reason) == (
+            None,
+            f"the runs differ in their {word}; measure all of them alike",
+        )
 
 
 @pytest.fixture

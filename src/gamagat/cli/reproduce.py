@@ -231,7 +231,7 @@ def _measure(table: Table, whole: Table, shop: Workshop, results: Path | None, a
     def told(cell: Cell) -> None:
         cells.append(cell)
         if results is not None:
-            save_result(results, whole, cells)
+            save_result(results, whole, cells, trial=shop.cache.n is not None)
 
     outcome = run(table, shop, told)
     result = result_of(table, outcome.cells)

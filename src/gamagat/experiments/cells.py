@@ -15,6 +15,7 @@ from gamagat.engine.share import Z95, Share
 from gamagat.experiments.core import Derived, Slot, Table
 
 MEASURED, NOT_RUN = "measured", "not run"
+ALIKE = ("recipe", "changed", "model", "attack", "norm", "eps", "seed")  # in runs that a mean may be of
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,14 +124,11 @@ def of_distances(table: Table, slot: Slot, nearest: Distances, seconds: float, a
 
 
 def of_others(table: Table, place: Derived, cells: Sequence[Cell]) -> Cell:
-    """A mean or a standard deviation over rows; not run unless all of them are there."""
+    """A mean or a standard deviation over rows; not run unless all of them are there, and alike."""
     sources = [c for c in cells if c.column == place.column and c.row in place.of and c.measured]
     published = table.published(place.row, place.column)
-    missing = len(place.of) - len(sources)
-    if missing:
-        return Cell(
-            place.row, place.column, published, reason=f"{missing} of {len(place.of)} runs are missing"
-        )
+    if (why := _apart(sources, len(place.of))) is not None:
+        return Cell(place.row, place.column, published, reason=why)
     values = [float(cell.ours) for cell in sources if cell.ours is not None]
     figure, interval = _mean(values) if place.how == "mean" else _spread(values)
     about = {"of": list(place.of)}
@@ -146,6 +144,17 @@ def of_others(table: Table, place: Derived, cells: Sequence[Cell]) -> Cell:
         0.0,
         "",
         about,
+    )
+
+
+def _apart(runs: Sequence[Cell], wanted: int) -> str | None:
+    """Why these runs make no mean, if they do not."""
+    if len(runs) < wanted:
+        return f"{wanted - len(runs)} of {wanted} runs are missing"
+    differing = [key for key in ALIKE if any(run.about.get(key) != runs[0].about.get(key) for run in runs)]
+    differing += ["number of images"] if len({run.n for run in runs}) > 1 else []
+    return (
+        f"the runs differ in their {', '.join(differing)}; measure all of them alike" if differing else None
     )
 
 

@@ -138,18 +138,11 @@ def _asked_for(table: Table, cells: Sequence[Cell], new: Sequence[Cell]) -> list
 def _of_today(
     slots: Mapping[tuple[str, str], Slot], cells: Sequence[Cell], new: Sequence[Cell]
 ) -> Iterator[tuple[Network, str]]:
-    """Networks that were measured just now, with their recipes. A trial with few images does not count."""
+    """Networks that were measured just now, with their recipes; what was not taken does not count."""
     known = {(cell.row, cell.column): cell for cell in cells}
     for cell in new:
         slot, recipe = slots.get((cell.row, cell.column)), _recipe(cell)
-        if slot is None or recipe is None or recipe != _recipe(known[cell.row, cell.column]):
-            continue
-        beside = (
-            known[place]
-            for place, other in slots.items()
-            if other.network == slot.network and other.measure.n is None and place in known
-        )
-        if images_of(cell) >= (slot.measure.n or max(map(images_of, beside), default=0)):
+        if slot is not None and recipe is not None and recipe == _recipe(known[cell.row, cell.column]):
             yield slot.network, recipe
 
 
@@ -167,13 +160,16 @@ def images_of(part: Cell | Drawn) -> int:
     return int(part.about.get("images", part.n))
 
 
-def save_result(folder: Path, table: Table, cells: Sequence[Cell]) -> Path:
-    """Write the whole table, together with what earlier runs have measured."""
+def save_result(folder: Path, table: Table, cells: Sequence[Cell], trial: bool = False) -> Path:
+    """Write the whole table, together with what earlier runs have measured.
+
+    A trial, on a part of the images, adds to it or betters it, and takes nothing away.
+    """
     path = place_of(_made(folder), table.name)
     with alone_in(folder, _a_moment):
         old = read_result(path).cells if path.is_file() else []
-        found = _asked_for(table, merged(old, cells), cells)
-        write_json(path, result_of(table, found).as_json())
+        found = merged(old, cells)
+        write_json(path, result_of(table, found if trial else _asked_for(table, found, cells)).as_json())
     return path
 
 
