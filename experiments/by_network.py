@@ -16,13 +16,15 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from math import inf
 from pathlib import Path
-from time import monotonic
+from time import monotonic, sleep
 
 from gamagat.engine.evaluate import INTERRUPTED
-from gamagat.engine.runtime import GPU_LOST
+from gamagat.engine.runtime import GPU_LOST, choose_device
 from gamagat.errors import ConfigError, GamagatError
 from gamagat.experiments.cache import Cache
 from gamagat.experiments.cells import Cell
@@ -47,6 +49,16 @@ from gamagat.reports.terminal import log, onlooker
 from gamagat.reports.training import training_listener
 
 PATIENCE = 60  # seconds to write down what is known, once the time is over
+REST = 10  # seconds until a GPU that has failed is asked again
+WHICH = """
+import sys
+from gamagat.engine.runtime import choose_device
+from gamagat.errors import ConfigError
+try:
+    print(choose_device(sys.argv[1]))
+except ConfigError as error:
+    sys.exit(str(error))
+"""
 UNFINISHED, LOST, STOPPED = 3, 4, 130
 CODES = {INTERRUPTED: STOPPED, GPU_LOST: LOST}  # of what stops it, but for the time
 
@@ -127,7 +139,7 @@ def _measured(part: Table, results: Path, shop: Workshop) -> Outcome:
 
     def told(cell: Cell) -> None:
         cells.append(cell)
-        save_result(results, whole, cells)
+        save_result(results, whole, cells, trial=shop.cache.n is not None)
         print(f"{part.name} {cell.row}, {cell.column}: {_figure(cell)}", flush=True)
 
     return run(part, shop, told)
@@ -153,7 +165,7 @@ def _figure(cell: Cell) -> str:
     return f"{cell.ours:.2f} in {cell.seconds:.0f} s" if cell.ours is not None else f"not run, {cell.reason}"
 
 
-def in_turn(recipes: Sequence[str], seconds: float | None) -> int:
+def in_turn(recipes: Sequence[str], seconds: float | None, device: str) -> int:
     """The same line for each network, each in a process of its own; the worst exit code.
 
     One that has lost the GPU has another turn in the end: a new process can use it again.
@@ -165,10 +177,13 @@ def in_turn(recipes: Sequence[str], seconds: float | None) -> int:
             print("the time is over; the same line goes on", file=sys.stderr)
             return max(worst, UNFINISHED)
         within = [] if left is None else ["--max-seconds", f"{left:.1f}"]
-        code = ended([sys.executable, *sys.argv, "--only", recipe, *within], left)
+        line = [sys.executable, *sys.argv, "--only", recipe, "--device", device, *within]
+        code = ended(line, left)
         print(f"{recipe}: exit code {code}, {monotonic() - began:.0f} s in all", flush=True)
         if code == STOPPED:
             return code
+        if code == LOST:
+            sleep(REST)
         if code == LOST and turns.count(recipe) == 1:
             turns.append(recipe)
         else:
@@ -178,26 +193,36 @@ def in_turn(recipes: Sequence[str], seconds: float | None) -> int:
 
 def ended(words: Sequence[str], seconds: float | None) -> int:
     """The exit code of a command; one that does not end in time is killed, not left behind."""
-    process, told = subprocess.Popen(words), False
+    process: subprocess.Popen[bytes] | None = None
+    told = False
 
     def pass_on(*_: object) -> None:
         nonlocal told
         told = True
-        process.terminate()
+        if process is not None:
+            process.terminate()
 
     # Ctrl-C reaches both; this signal is sent to one of them.
     before = signal.signal(signal.SIGTERM, pass_on)
     try:
-        code = _waited(process, None if seconds is None else seconds + PATIENCE)
+        process = subprocess.Popen(words)
+        if told:  # before there was anyone to tell
+            process.terminate()
+        until, code = inf if seconds is None else monotonic() + seconds + PATIENCE, None
+        while code is None and not told and monotonic() < until:
+            with suppress(subprocess.TimeoutExpired):
+                code = process.wait(1.0)
+        code = _waited(process, PATIENCE if told else 0.0) if code is None else code
         return STOPPED if told else code  # it may have ended before it knew what to do about it
     except KeyboardInterrupt:  # which the command has had as well
-        _waited(process, PATIENCE)
+        if process is not None:
+            _waited(process, PATIENCE)
         raise
     finally:
         signal.signal(signal.SIGTERM, before)
 
 
-def _waited(process: subprocess.Popen[bytes], seconds: float | None) -> int:
+def _waited(process: subprocess.Popen[bytes], seconds: float) -> int:
     try:
         return process.wait(seconds)
     except subprocess.TimeoutExpired:
@@ -224,9 +249,12 @@ def _main(options: argparse.Namespace) -> int:
     cache = Cache(options.cache, options.data_dir, n=options.n)
     shop = Workshop(cache, options.device, options.batch_size, Clock(options.max_seconds), say=log)
     shop.listening, shop.looking = partial(training_listener, quiet=False), partial(onlooker, quiet=False)
-    _check(recipes, known, options, shop)
+    _check(recipes, known, options, replace(shop, device="cpu"))
     todo = {recipe: left_for(recipe, options, shop) for recipe in recipes}
     todo = {recipe: left for recipe, left in todo.items() if left}
+    alone = options.only or len(todo) <= 1
+    if todo and not options.list:
+        shop.device = str(choose_device(options.device)) if alone else device_elsewhere(options.device)
     if not todo:
         print(f"nothing to do: {options.results} holds all of it")
     for line in (line for left in todo.values() for part in left for line in commands(part)):
@@ -234,9 +262,20 @@ def _main(options: argparse.Namespace) -> int:
             print(line, flush=True)
     if options.list:
         return 0
-    if options.only or len(todo) == 1:
+    if alone:
         return max((work(left, options.results, shop) for left in todo.values()), default=0)
-    return in_turn(list(todo), options.max_seconds)
+    return in_turn(list(todo), options.max_seconds, shop.device)
+
+
+def device_elsewhere(name: str) -> str:
+    """What a device is called, by the word of another process.
+
+    This one only starts others. If it held the GPU, none of them could have it after a fault of one.
+    """
+    asked = subprocess.run([sys.executable, "-c", WHICH, name], capture_output=True, text=True, check=False)
+    if asked.returncode:
+        raise ConfigError(asked.stderr.strip())
+    return asked.stdout.strip()
 
 
 def _check(recipes: Sequence[str], known: list[str], options: argparse.Namespace, shop: Workshop) -> None:

@@ -9,10 +9,11 @@ from shutil import copytree
 from time import monotonic, sleep
 
 import pytest
+import torch
 
 from experiments.toy import shop_at, toy_table
 from experiments.toy_figure import toy_figure
-from gamagat.errors import DeviceError
+from gamagat.errors import ConfigError, DeviceError
 from gamagat.experiments import workshop
 from gamagat.experiments.core import EXPERIMENTS
 from gamagat.experiments.defences import MODELS
@@ -157,6 +158,13 @@ def test_all_of_a_network_is_measured_on_one_copy_of_it(at_work, monkeypatch, tm
     assert "nothing to do" in capsys.readouterr().out
 
 
+def test_a_part_of_the_images_is_a_trial(script, at_work, monkeypatch):
+    seen = []
+    monkeypatch.setitem(script["work"].__globals__, "save_result", lambda *_, **how: seen.append(how))
+    at_work("gat")  # of 40 images
+    assert seen == [{"trial": True}] * 5
+
+
 def test_lines_of_figures_are_drawn_of_it_too(at_work, monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(FIGURES, "_entries", dict(FIGURES._entries))
     FIGURES.register("figure-toy")(lambda: toy_figure("restarts", "losses", "epochs"))
@@ -233,15 +241,15 @@ def test_several_networks_have_their_turn_in_processes_of_their_own(at_work, beg
     seen, codes = begun
     codes["standard"] = 3
     assert at_work() == 3
-    assert seen == [(["--only", "standard"], None), (["--only", "gat"], None)]
+    assert seen == [(["--only", name, "--device", "cpu"], None) for name in ("standard", "gat")]
     assert "standard: exit code 3" in capsys.readouterr().out
     assert at_work("--list") == 0
     assert len(seen) == 2
     seen.clear()
     assert at_work("gat", "standard", "--max-seconds", "100") == 3
-    assert all(99 < seconds <= 100 for _, seconds in seen)
+    assert all(90 < seconds <= 100 for _, seconds in seen)
     assert [words[:2] for words, _ in seen] == [["--only", "gat"], ["--only", "standard"]]
-    assert all(words[2] == "--max-seconds" and 99 < float(words[3]) <= 100 for words, _ in seen)
+    assert all(words[4] == "--max-seconds" and 90 < float(words[5]) <= 100 for words, _ in seen)
 
 
 def test_only_networks_with_something_left_have_a_turn(at_work, begun):
@@ -267,16 +275,44 @@ def test_only_networks_with_something_left_have_a_turn(at_work, begun):
 def test_the_worst_code_and_a_stop(script, begun, monkeypatch, codes, seconds, code, turns):
     monkeypatch.setattr(sys, "argv", [str(SCRIPT)])
     begun[1].update(codes)
-    assert script["in_turn"](["gat", "trades"], seconds) == code
+    assert script["in_turn"](["gat", "trades"], seconds, "cpu") == code
     assert len(begun[0]) == turns
 
 
-def test_who_loses_the_gpu_has_one_more_turn_in_the_end(script, begun, monkeypatch):
+@pytest.mark.parametrize(("again", "worst"), [(4, 4), (0, 0), (3, 3)])
+def test_who_loses_the_gpu_has_one_more_turn_in_the_end(script, begun, monkeypatch, again, worst):
     monkeypatch.setattr(sys, "argv", [str(SCRIPT)])
     seen, codes = begun
+    rests = []
+
+    def rest(seconds: float) -> None:
+        rests.append((seconds, len(seen)))
+        codes["gat"] = again
+
+    monkeypatch.setitem(script["in_turn"].__globals__, "sleep", rest)
     codes["gat"] = 4
-    assert script["in_turn"](["gat", "trades"], None) == 4
+    assert script["in_turn"](["gat", "trades"], None, "cuda") == worst
     assert [words[1] for words, _ in seen] == ["gat", "trades", "gat"]
+    assert all(words[2:4] == ["--device", "cuda"] for words, _ in seen)  # and not the CPU in its place
+    assert rests[0] == (script["REST"], 1)  # a GPU that has failed is not asked at once
+
+
+def test_who_only_starts_others_does_not_hold_the_gpu(at_work, begun, script, monkeypatch):
+    """Under MPS nobody new is served while one who saw the fault of another is still there."""
+    asked = []
+    for module in ("gamagat.engine.runtime", "gamagat.experiments.runner", "gamagat.engine.evaluate"):
+        monkeypatch.setattr(
+            f"{module}.choose_device",
+            lambda name: asked.append(name) or torch.device("cpu"),
+            raising=False,
+        )
+    assert at_work("gat", "standard", "--device", "cpu") == 0
+    assert set(asked) <= {"cpu"}
+    assert [words[2:4] for words, _ in begun[0]] == [["--device", "cpu"]] * 2
+    which = script["device_elsewhere"]
+    assert which("cpu") == "cpu"
+    with pytest.raises(ConfigError, match=r"^device 'nonsense' is not to be had here; use "):
+        which("nonsense")
 
 
 @pytest.mark.parametrize(
@@ -303,7 +339,7 @@ def test_an_interrupted_process_may_come_to_its_end(script, monkeypatch, tmp_pat
     with pytest.raises(KeyboardInterrupt):
         script["ended"]([sys.executable, "-c", code], None)
     assert (tmp_path / "end").exists()
-    assert waits == [None, script["PATIENCE"]]
+    assert waits == [1.0, script["PATIENCE"]]
 
 
 @pytest.mark.parametrize("deaf", [False, True])
@@ -324,11 +360,54 @@ except KeyboardInterrupt:
 import runpy, sys
 sys.exit(runpy.run_path({str(SCRIPT)!r})["ended"]([sys.executable, "-c", {child!r}], None))
 """
-    process = subprocess.Popen([sys.executable, "-c", parent])
+    assert terminated(parent, tmp_path / "began")[0] == 130
+    assert (tmp_path / "ended").exists() is not deaf
+
+
+def terminated(code: str, began: Path) -> tuple[int, str]:
+    """The exit code of a process that is told to end once it has begun, and its words."""
+    process = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
     until = monotonic() + 60
-    while not (tmp_path / "began").exists():
+    while not began.exists():
         assert monotonic() < until
         sleep(0.05)
     process.terminate()
-    assert process.wait(60) == 130
-    assert (tmp_path / "ended").exists() is not deaf
+    words = process.communicate(timeout=60)[1]
+    return process.returncode, words
+
+
+def test_told_to_end_it_ends_as_by_a_key_and_writes_down_what_is_known(tmp_path):
+    code = f"""
+import pathlib, runpy, sys, time
+sys.argv = ["by_network.py"]
+main = runpy.run_path({str(SCRIPT)!r})["main"]
+
+def work(options):
+    pathlib.Path({str(tmp_path / "began")!r}).touch()
+    try:
+        time.sleep(60)
+    finally:
+        pathlib.Path({str(tmp_path / "ended")!r}).touch()
+
+main.__globals__["_main"] = work
+main()
+"""
+    assert terminated(code, tmp_path / "began") == (130, "interrupted; the same line goes on\n")
+    assert (tmp_path / "ended").exists()
+
+
+def test_one_that_does_not_hear_is_killed_in_the_end(tmp_path):
+    """A call into a GPU that hangs hears no signal; whoever started it must not wait for it for ever."""
+    deaf = f"""
+import pathlib, signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+pathlib.Path({str(tmp_path / "began")!r}).touch()
+time.sleep(600)
+"""
+    parent = f"""
+import runpy, sys
+ended = runpy.run_path({str(SCRIPT)!r})["ended"]
+ended.__globals__["PATIENCE"] = 0.5
+sys.exit(ended([sys.executable, "-c", {deaf!r}], None))
+"""
+    assert terminated(parent, tmp_path / "began")[0] == 130
