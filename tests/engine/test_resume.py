@@ -18,6 +18,7 @@ from torch import Tensor
 
 from gamagat.engine.evaluate import INTERRUPTED
 from gamagat.engine.ledger import Ledger, Verdict
+from gamagat.engine.results import summarize
 from gamagat.engine.run import read_run
 from gamagat.engine.watch import Onlooker
 from gamagat.errors import DamagedError, ModelError, RunError
@@ -335,6 +336,29 @@ def test_two_runs_in_one_folder_at_a_time_are_one_too_many(tmp_path):
         ledger.record("other", 0, [], {}, 0.0)
         with pytest.raises(RunError, match="another run is using it"):
             small_run(tmp_path / "run", specs=("fgsm",))
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda attacks: attacks.insert(0, 1), lambda attacks: attacks[0].pop("runs")]
+)
+def test_a_manifest_with_something_else_for_an_attack_is_damaged(tmp_path, damage):
+    small_run(tmp_path / "run", specs=("fgsm",))
+    path = tmp_path / "run" / "manifest.json"
+    content = json.loads(path.read_text())
+    damage(content["attacks"])
+    path.write_text(json.dumps(content))
+    with pytest.raises(DamagedError, match="it is damaged"):
+        read_run(tmp_path / "run")
+
+
+@pytest.mark.parametrize("cut", [100, 5_000, 20_000, 10**9])
+def test_a_ledger_that_lost_its_end_is_damaged(tmp_path, cut):
+    """SQLite reads what is missing of a page as nothing; of an empty file it says that it has no tables."""
+    small_run(tmp_path / "run", specs=("fgsm",))
+    ledger = tmp_path / "run" / "ledger-0.sqlite"
+    ledger.write_bytes(ledger.read_bytes()[:-cut])
+    with pytest.raises(DamagedError, match=r"the ledger .*ledger-0.sqlite is damaged: .*; evaluate again"):
+        summarize(read_run(tmp_path / "run"))
 
 
 @pytest.mark.parametrize("content", ["", "{", '{"model": "x"}', "[]"])

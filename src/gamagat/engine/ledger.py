@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from gamagat.errors import DamagedError, RunError
 
 CLEAN = "clean"  # the entry of the untouched images: fooled means misclassified
+DAMAGE = ("no such table", "Could not decode")  # as SQLite says it
 PAGE = 32768  # bytes: several images to a page are written faster than several pages to an image
 SCHEMA = """
 CREATE TABLE verdicts (
@@ -142,9 +143,10 @@ class Ledger:
     def finished(self) -> list[Finished]:
         """The chunks that are through."""
         with self._explained("read"):
-            return [
-                Finished(*row) for row in self._base.execute("SELECT * FROM finished ORDER BY entry, chunk")
-            ]
+            rows = self._base.execute("SELECT * FROM finished ORDER BY entry, chunk").fetchall()
+            if any(None in row for row in rows):  # which is what SQLite makes of a file's missing end
+                raise ValueError("a finished chunk lost some of its words")
+            return [Finished(*row) for row in rows]
 
     def entries(self) -> list[str]:
         """The entries that have a verdict or a finished chunk."""
@@ -162,7 +164,7 @@ class Ledger:
         """Pairs of an image's id and its chunk."""
         with self._explained("read"):
             pairs = self._base.execute("SELECT id, chunk FROM members ORDER BY id").fetchall()
-        return np.array(pairs, np.int64).reshape(-1, 2)
+            return np.array(pairs, np.int64).reshape(-1, 2)
 
     def image(self, entry: str, id_: int) -> bytes | None:
         """The adversarial image of one verdict, as it was stored."""
@@ -191,8 +193,13 @@ class Ledger:
     def _explained(self, what: str) -> Iterator[None]:
         try:
             yield
+        except (TypeError, ValueError, OverflowError) as error:
+            if what != "read":
+                raise
+            raise DamagedError(f"the ledger {self.path} is damaged: {error}") from error
         except (sqlite3.Error, OSError) as error:
-            if type(error) is sqlite3.DatabaseError:  # its kinds are about use, locks and disks
+            # Its other kinds are about use, locks and disks, but for these words.
+            if type(error) is sqlite3.DatabaseError or any(words in str(error) for words in DAMAGE):
                 raise DamagedError(f"the ledger {self.path} is damaged: {error}") from error
             hint = "another run is using it" if "locked" in str(error) else str(error)
             raise RunError(

@@ -84,7 +84,9 @@ class Manifest:
                     f"{folder / NAME} is of another version of gamagat; use that one, or evaluate again with "
                     "another --out"
                 )
-            return cls(**content | {"shape": tuple(content["shape"])})
+            manifest = cls(**content | {"shape": tuple(content["shape"])})
+            manifest.entries()  # or an attack in it is none
+            return manifest
         except FileNotFoundError:
             return None
         except OSError as error:
