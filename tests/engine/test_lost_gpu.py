@@ -76,25 +76,47 @@ def test_nothing_that_is_given_back_hides_it(lost, command, monkeypatch, tmp_pat
     assert command(*words)[0] == 3
 
 
-def test_a_training_ends_and_the_same_command_goes_on(lost, command, monkeypatch, tmp_path):
-    words = [
-        "train",
-        "gat",
-        "--data",
-        "digits",
-        "--model",
-        "digits-cnn",
-        "--set",
-        "epochs=1",
-        "--set",
-        "probe=20",
-    ]
+TRAIN = [
+    "train",
+    "gat",
+    "--data",
+    "digits",
+    "--model",
+    "digits-cnn",
+    "--set",
+    "epochs=1",
+    "--set",
+    "probe=20",
+]
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "gamagat.engine.training.run._trainer",
+        "gamagat.defenses.core.Stage.logits",
+        "gamagat.engine.training.run.given_back",
+    ],
+)
+def test_a_training_ends_and_the_same_command_goes_on(lost, command, monkeypatch, tmp_path, place):
     with monkeypatch.context() as broken:
-        broken.setattr("gamagat.defenses.core.Stage.logits", _fails)
-        code, _, err = command(*words, "--out", tmp_path)
+        broken.setattr(place, _fails)
+        code, _, err = command(*TRAIN, "--out", tmp_path)
     assert code == 3
     assert "the GPU failed (CUDA error" in err
-    assert command(*words, "--out", tmp_path)[0] == 0
+    assert command(*TRAIN, "--out", tmp_path)[0] == 0
+
+
+def test_a_checkpoint_that_a_lost_gpu_does_not_take_is_not_called_damaged(
+    lost, command, monkeypatch, tmp_path
+):
+    assert command(*TRAIN, "--out", tmp_path)[0] == 0
+    with monkeypatch.context() as broken:
+        broken.setattr(torch.Tensor, "copy_", _fails)
+        code, _, err = command(*TRAIN, "--out", tmp_path)
+    assert code == 3
+    assert "the GPU failed (CUDA error" in err
+    assert "remove" not in err
 
 
 def _fails(*_):

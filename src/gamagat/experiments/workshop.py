@@ -11,6 +11,7 @@ from time import monotonic, sleep
 from typing import Any
 from uuid import uuid4
 
+import torch
 from torch import nn
 
 from gamagat.attacks.network import OutOfTime
@@ -39,17 +40,6 @@ from gamagat.models.loading.card import read_card
 CARRIED = ("count", "of", "seconds", "made", "source")  # what is kept of a transfer
 
 
-@contextmanager
-def in_words(what: str) -> Iterator[None]:
-    """A failure of torch's is told in its place of the table, and the next place has its turn."""
-    try:
-        with telling_of_loss():
-            yield
-    except RuntimeError as error:
-        words = " ".join(str(error).split()) or "it failed"
-        raise ModelError(f"{what} failed with {type(error).__name__}: {words[:300]}") from error
-
-
 def _set_aside(place: Path) -> Path:
     """Give a damaged evaluation another name, so that it can be made anew."""
     aside = place.with_name(f"{place.name}-damaged-{uuid4().hex[:6]}")
@@ -75,6 +65,16 @@ class Workshop:
     changed: Mapping[str, str] = field(default_factory=dict)  # settings of attacks that are not the paper's
     say: Callable[[str], None] = lambda words: None  # what begins
     last: tuple[tuple[str, Path | None], nn.Module] | None = None  # the network that was measured last
+
+    @contextmanager
+    def in_words(self, what: str) -> Iterator[None]:
+        """A failure of torch's is told in its place of the table, and the next place has its turn."""
+        try:
+            with telling_of_loss(None if self.device == "auto" else torch.device(self.device)):
+                yield
+        except RuntimeError as error:
+            words = " ".join(str(error).split()) or "it failed"
+            raise ModelError(f"{what} failed with {type(error).__name__}: {words[:300]}") from error
 
     def trained(self, network: Network) -> Path:
         """The folder of a network, trained if need be."""
@@ -114,7 +114,7 @@ class Workshop:
             self.cache.precision,
         )  # fmt: skip
         self.say(f"training {network.name}")
-        with self.listening() as listener, in_words(f"training {network.name}"):
+        with self.listening() as listener, self.in_words(f"training {network.name}"):
             trained = train(request, self.clock.watched(listener))
         write_card(trained, {})
         for checkpoint in (CHECKPOINT, SOUND):  # twice the network's size each, and of no more use
@@ -168,7 +168,7 @@ class Workshop:
         self.say(f"measuring {slot.row}, {slot.column}")
         if slot.measure.source is not None:
             return self._carried_cell(table, slot, self._carry_all(table, slot))
-        with self.looking() as onlooker, in_words(slot.measure.attack or EVALUATED):
+        with self.looking() as onlooker, self.in_words(slot.measure.attack or EVALUATED):
             result = self._prepared(slot, place).run(onlooker)
         if result.stopped == INTERRUPTED:
             raise KeyboardInterrupt
@@ -267,7 +267,7 @@ class Workshop:
             repr(self.cache.eps(network, measure)), (measure.attack,), self.cache.seed, self.batch_size,
             self.device,
         )  # fmt: skip
-        with self.looking() as onlooker, in_words(measure.attack):
+        with self.looking() as onlooker, self.in_words(measure.attack):
             result = transfer(request, self.clock.onlooker(onlooker))
         made = circumstances(choose_device(self.device), self.batch_size or 0, 1)
         common = {"seconds": (monotonic() - began) / len(slots), "made": made}

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from small_run import spawn
 from training.small_training import (
@@ -232,6 +233,22 @@ def test_a_damaged_checkpoint_is_one_sentence(data, tmp_path, damage):
         trained(data, tmp_path / "run")
     assert str(tmp_path / "run" / NAME) in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_checkpoint_of_another_precision_is_told_and_kept(data, tmp_path):
+    """A GPU that is not there today is not taken for another recipe."""
+    stopped_after(data, tmp_path / "run", 2)
+    path = tmp_path / "run" / NAME
+    with safe_open(path, "pt") as file:
+        words = file.metadata()
+    save_file(load_file(path) | {"scaler.scale": torch.ones(1)}, path, words)
+    with pytest.raises(
+        CheckpointError, match="was written in half precision and this run computes in single"
+    ):
+        trained(data, tmp_path / "run")
+    save_file(load_file(path) | {"model.more": torch.ones(1)}, path, words)
+    with pytest.raises(CheckpointError, match="is of another network or recipe; give another --out"):
+        trained(data, tmp_path / "run")
 
 
 def test_without_its_checkpoint_training_begins_again(data, tmp_path):

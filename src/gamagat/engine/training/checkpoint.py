@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -115,19 +115,41 @@ def load_checkpoint(folder: Path, trainer: Trainer, name: str = NAME) -> Story |
     path = folder / name
     if not path.is_file():
         return None
+    kept, story = _read(path)
     wanted = tensors_of(trainer)
-    try:
-        with safe_open(path, "pt") as file, torch.no_grad():
-            if set(file.keys()) != set(wanted):
+    _check_names(path, kept.keys(), wanted.keys())
+    with torch.no_grad():
+        for key, place in wanted.items():
+            if kept[key].shape == place.shape:
+                place.copy_(kept[key])
+            # A perturbation that is carried along has the size of one process's batch.
+            elif not key.startswith("memory."):
                 raise CheckpointError(f"{path} is of another network or recipe; give another --out")
-            for key, place in wanted.items():
-                value = file.get_tensor(key)
-                # A perturbation that is carried along has the size of one process's batch.
-                if value.shape == place.shape or not key.startswith("memory."):
-                    place.copy_(value)
-            return Story(**json.loads(file.metadata()["story"]))
+    return story
+
+
+def _read(path: Path) -> tuple[dict[str, Tensor], Story]:
+    """All that is in the file."""
+    try:
+        with safe_open(path, "pt") as file:
+            return {key: file.get_tensor(key) for key in file.keys()}, Story(  # noqa: SIM118 - it is no dict
+                **json.loads(file.metadata()["story"])
+            )
     except (OSError, SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as error:
         raise CheckpointError(f"cannot read {path}: {error}; remove it to begin again") from None
+
+
+def _check_names(path: Path, kept: Set[str], wanted: Set[str]) -> None:
+    """Refuse what this training cannot go on from."""
+    if kept == wanted:
+        return
+    if all(name.startswith("scaler.") for name in kept ^ wanted):
+        began, goes = ("half", "single") if kept > wanted else ("single", "half")
+        raise CheckpointError(
+            f"{path} was written in {began} precision and this run computes in {goes}; go on with the "
+            "--device that it began on (half precision is a GPU's), or give another --out"
+        )
+    raise CheckpointError(f"{path} is of another network or recipe; give another --out")
 
 
 def weights_of(trainer: Trainer) -> nn.Module:

@@ -62,6 +62,7 @@ def train(request: TrainingRequest, listener: Listener = Listener()) -> Trained:
     with ranks() as group, ExitStack() as held:
         listener = listener if group.first else Listener()  # the others have the same to say
         device = group.device(choose_device(request.device))
+        held.enter_context(telling_of_loss(device))
         train_data, val_data = _data(request)
         threat = read_threat(request.norm, request.eps, dict(train_data.eps))
         family = request.preset or train_data.preset or train_data.name
@@ -88,8 +89,7 @@ def train(request: TrainingRequest, listener: Listener = Listener()) -> Trained:
         )
         course = Course(request, plan, trainer, train_data, probe, folder, group, listener, story, board)
         try:
-            with telling_of_loss(device):
-                course.run()
+            course.run()
         finally:
             given_back(trainer.model)
     seconds = sum(row["seconds"] for row in course.story.rows)
