@@ -1,6 +1,7 @@
 """Networks and callers that do the unexpected: numbers are right, and everything comes back as it was."""
 
 import threading
+import warnings
 
 import numpy as np
 import pytest
@@ -262,6 +263,25 @@ def test_evaluations_side_by_side_in_threads(digits):
     for thread in threads:
         thread.join()
     assert found == [alone] * 4
+
+
+def test_an_evaluation_of_a_network_with_dice_repeats(digits):
+    model, x, y = digits
+
+    def dicey(images: Tensor) -> Tensor:
+        logits = model(images)
+        return logits + 5 * torch.randn_like(logits)
+
+    def judged() -> tuple[int, int]:
+        torch.rand(1)  # the caller's dice roll on
+        result = gamagat.evaluate(dicey, (x, y), "pgd:steps=5", eps=0.05, force=True)
+        return result.clean.count, result.standing.count
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the doctor, who sees the dice
+        found = {judged() for _ in range(4)}
+    assert len(found) == 1
+    assert found != {(40, 40)}
 
 
 def test_attacks_without_gradients_are_let_through_where_there_are_none(digits):

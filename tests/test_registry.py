@@ -1,3 +1,6 @@
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from typing import Literal
 
 import pytest
@@ -118,3 +121,24 @@ def test_values_are_written_as_the_command_line_takes_them():
         "60+85",
         "x",
     ]
+
+
+def test_threads_that_come_first_together_all_see_every_name(tmp_path, monkeypatch):
+    """The imports of a module take their time, and may ask for names themselves."""
+    package = tmp_path / "slow_shelf"
+    package.mkdir()
+    (package / "__init__.py").write_text(
+        "from gamagat.registry import Registry\nTHINGS = Registry('thing', 'slow_shelf')\n"
+    )
+    (package / "late.py").write_text(
+        "import time\nfrom slow_shelf import THINGS\ntime.sleep(0.3)\nTHINGS.names()\n"
+        "THINGS.register('late')(lambda: None)\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    things = import_module("slow_shelf").THINGS
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            assert [*pool.map(lambda _: things.names(), range(4))] == [["late"]] * 4
+    finally:
+        for name in ("slow_shelf", "slow_shelf.late"):
+            sys.modules.pop(name, None)

@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
 from importlib.metadata import entry_points
+from threading import RLock
 from typing import Any, Generic, TypeVar
 
 from gamagat.errors import ConfigError, unknown
@@ -51,7 +52,8 @@ class Registry(Generic[T]):
         self.kind = kind
         self._package = package
         self._entries: dict[str, Entry[T]] = {}
-        self._loaded = False
+        self._loaded = self._loading = False
+        self._lock = RLock()
 
     def register(
         self, name: str, presets: Mapping[str, Options] | None = None, tags: Iterable[str] = ()
@@ -118,7 +120,16 @@ class Registry(Generic[T]):
         """Import every module of the package, and outside plug-ins, so that entries register themselves."""
         if self._loaded:
             return
-        self._loaded = True
+        with self._lock:  # other threads wait until all names are there
+            if self._loading or self._loaded:  # this one may ask from a module that is being imported
+                return
+            self._loading = True
+            try:
+                self._import_all()
+            finally:
+                self._loaded, self._loading = True, False
+
+    def _import_all(self) -> None:
         for module in pkgutil.iter_modules(importlib.import_module(self._package).__path__):
             importlib.import_module(f"{self._package}.{module.name}")
         for plugin in entry_points(group="gamagat.plugins"):

@@ -7,7 +7,14 @@ from torch import nn
 
 from gamagat.engine import runtime
 from gamagat.engine.judge import predict
-from gamagat.engine.runtime import borrowed, choose_device, default_batch_size, device_of, full_precision
+from gamagat.engine.runtime import (
+    borrowed,
+    choose_device,
+    default_batch_size,
+    device_of,
+    full_precision,
+    own_dice,
+)
 from gamagat.errors import ConfigError
 
 
@@ -48,6 +55,23 @@ def test_a_plain_function_can_be_borrowed():
     with borrowed(lambda images: images):
         pass
     assert device_of(lambda images: images) is None
+
+
+@pytest.mark.parametrize("last", [0, 1])
+def test_of_several_who_throw_dice_at_a_time_the_last_gives_the_callers_state_back(last):
+    """In threads they come and go in any order; one state of torch's serves all of them."""
+    torch.manual_seed(7)
+    before = torch.get_rng_state()
+    both = [own_dice(1), own_dice(2)]
+    for dice in both:
+        dice.__enter__()
+    drawn = torch.rand(1)
+    for dice in (both[1 - last], both[last]):
+        dice.__exit__(None, None, None)
+    assert torch.equal(torch.get_rng_state(), before)
+    with own_dice(2):
+        assert torch.equal(torch.rand(1), drawn)
+    assert torch.equal(torch.get_rng_state(), before)
 
 
 @pytest.fixture

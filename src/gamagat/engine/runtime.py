@@ -4,6 +4,7 @@ import ctypes
 import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from threading import Lock
 from typing import Any
 
 import torch
@@ -112,12 +113,30 @@ def _set_back(modes: list[tuple[nn.Module, bool]]) -> None:
         module.training = training
 
 
+_throwing = ExitStack()  # gives the caller's random state back
+_throwers: list[object] = []
+_one_throw = Lock()
+
+
 @contextmanager
 def own_dice(seed: int) -> Iterator[None]:
-    """Networks that draw random numbers draw them from this seed; the caller's state is left alone."""
-    with torch.random.fork_rng(awake_gpus()):
+    """Networks that draw random numbers draw them from this seed; the caller's state is left alone.
+
+    Torch has one state for all threads: of several at a time, the last to leave gives it back.
+    """
+    mark = object()
+    with _one_throw:
+        if not _throwers:
+            _throwing.enter_context(torch.random.fork_rng(awake_gpus()))
+        _throwers.append(mark)
         torch.manual_seed(seed % (1 << 63))
+    try:
         yield
+    finally:
+        with _one_throw:
+            _throwers.remove(mark)
+            if not _throwers:
+                _throwing.close()
 
 
 def awake_gpus() -> list[int]:
