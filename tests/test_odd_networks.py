@@ -109,6 +109,19 @@ def test_a_folder_goes_on_with_the_same_settings_of_a_module_alone(digits, tmp_p
         gamagat.evaluate(Scaled(model, 0.5).eval(), (x, y), "fgsm", eps=0.15, out=tmp_path)
 
 
+def test_a_network_that_is_sure_of_the_data_is_known_by_what_it_says_of_noise(digits, tmp_path):
+    """Where it sees black and white alone, grey in their place changes little, and attacks a lot."""
+    model, x, y = digits
+    sharp = (x > 0.5).float()
+
+    def evaluated(of):
+        return gamagat.evaluate(of, (sharp, y), "fgsm", eps=0.15, out=tmp_path)
+
+    evaluated(lambda images: model(torch.sigmoid(30 * (images - 0.5))))
+    with pytest.raises(RunError, match="answers otherwise to the same images"):
+        evaluated(lambda images: model(torch.sigmoid(30 * (images - 0.7))))
+
+
 def test_a_network_that_answers_by_chance_may_go_on(digits, tmp_path):
     model, x, y = digits
 

@@ -7,6 +7,7 @@ import torch
 from gamagat.data.core import Dataset
 from gamagat.engine.runtime import full_precision
 from gamagat.pieces.gradients import logits_of
+from gamagat.pieces.noise import Noise
 from gamagat.pieces.types import Model
 
 COUNT = 8  # images that are asked about
@@ -15,11 +16,16 @@ ALIKE = 0.02  # of the largest answer: what machines and batches make of one net
 
 @torch.no_grad()
 def answers(model: Model, data: Dataset, device: torch.device) -> list[float]:
-    """The largest logit of each of the first images, and their means; nothing where they go by chance."""
-    images, _ = data.batch(torch.arange(min(COUNT, len(data))), device)
+    """The largest logit of each of the first images, and their means; nothing where they go by chance.
+
+    As many images of noise are asked about: a network that is sure of itself says the same of much else.
+    """
+    first = torch.arange(min(COUNT, len(data)))
+    seen, _ = data.batch(first, device)
+    images = torch.cat([seen, Noise.for_images(first.to(device)).uniform(seen)])
     with full_precision():
-        first, second = ([*map(float, _sums(model, images))] for _ in range(2))
-    return [] if disagree(first, second) else first
+        once, again = ([*map(float, _sums(model, images))] for _ in range(2))
+    return [] if disagree(once, again) else once
 
 
 def _sums(model: Model, images: torch.Tensor) -> torch.Tensor:
