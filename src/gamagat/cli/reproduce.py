@@ -96,6 +96,9 @@ def reproduce(
     ] = False,
     networks_only: Annotated[bool, typer.Option("--networks-only", help="Train, do not measure.")] = False,
     max_seconds: Annotated[float | None, typer.Option(help="Stop in order after this time.")] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Measure networks of yours whatever the doctor says.")
+    ] = False,
     seed: SEED = 0,
     batch_size: BATCH = None,
     device: DEVICE = "auto",
@@ -120,6 +123,7 @@ def reproduce(
     command = command_for(whole.name, store, checkpoint or [], settings)
     bars = (partial(training_listener, quiet=as_json), partial(onlooker, quiet=as_json))
     shop = Workshop(store, device, batch_size, Clock(max_seconds), *bars, command, settings)
+    shop.guests.force = force
     if not as_json:
         shop.say = log
     if missing and results is not None:

@@ -164,6 +164,7 @@ class Desk:
             place.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise RunError(f"cannot make the folder {place.parent}: {error.strerror}") from None
+        shop.examine(line.as_slot())
         shop.say(f"drawing {line.row}, {line.column}")
         attacks = () if line.attack is None else (line.attack,)
         request = replace(shop.request(line.as_slot(), None), attacks=attacks, max_seconds=None)

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
-from uuid import uuid4
 
 import torch
 from torch import nn
@@ -33,21 +32,12 @@ from gamagat.errors import DamagedError, ModelError, RunError
 from gamagat.experiments.cache import EVALUATED, Cache, read_kept, words_and_weights
 from gamagat.experiments.cells import Cell, of_distances, of_share
 from gamagat.experiments.clock import Clock
-from gamagat.experiments.core import Network, Slot, Table
+from gamagat.experiments.core import Measure, Network, Slot, Table
+from gamagat.experiments.guests import Guests, set_aside
 from gamagat.experiments.words import without_way
 from gamagat.models.loading.card import read_card
 
 CARRIED = ("count", "of", "seconds", "made", "source")  # what is kept of a transfer
-
-
-def _set_aside(place: Path) -> Path:
-    """Give a damaged evaluation another name, so that it can be made anew."""
-    aside = place.with_name(f"{place.name}-damaged-{uuid4().hex[:6]}")
-    try:
-        place.rename(aside)
-    except OSError as error:
-        raise RunError(f"cannot move the damaged {place} away: {error.strerror}; remove it") from None
-    return aside
 
 
 @dataclass(slots=True)
@@ -64,6 +54,7 @@ class Workshop:
     command: str = ""  # that asked for it
     changed: Mapping[str, str] = field(default_factory=dict)  # settings of attacks that are not the paper's
     say: Callable[[str], None] = lambda words: None  # what begins
+    guests: Guests = field(default_factory=Guests)
     last: tuple[tuple[str, Path | None], nn.Module] | None = None  # the network that was measured last
 
     @contextmanager
@@ -80,6 +71,10 @@ class Workshop:
         """The folder of a network, trained if need be."""
         home = self.cache.home(network)
         self.cache.remember(network)
+        if network.given:
+            with self.in_words(network.name):
+                prepared = prepare(self.request(Slot("", "", network, Measure()), None))
+                self.guests.meet(network.name, home, prepared, self.say)
         if self.cache.is_trained(network):
             return home
         if (lack := self.cache.lack(network)) is not None:
@@ -150,7 +145,7 @@ class Workshop:
             try:
                 return self._kept(table, slot) or self._measured(table, slot, place)
             except DamagedError as error:
-                aside = _set_aside(place)
+                aside = set_aside(place, "damaged")
                 self.say(f"{error.what}; it is measured again, and what was there is in {aside}")
                 return self._measured(table, slot, place)
 
@@ -165,6 +160,7 @@ class Workshop:
 
     def _measured(self, table: Table, slot: Slot, place: Path) -> Cell:
         self.clock.check()
+        self.examine(slot)
         self.say(f"measuring {slot.row}, {slot.column}")
         if slot.measure.source is not None:
             return self._carried_cell(table, slot, self._carry_all(table, slot))
@@ -197,8 +193,16 @@ class Workshop:
             model, weights, network.data, self.cache.data_dir, "test", self.cache.images(network, measure),
             measure.norm, repr(self.cache.eps(network, measure)), (measure.attack or EVALUATED,), 1,
             self.cache.seed, self.batch_size, self.device, place,
-            None if math.isinf(self.clock.left) else self.clock.left,
+            None if math.isinf(self.clock.left) else self.clock.left, self.guests.force,
         )  # fmt: skip
+
+    def examine(self, slot: Slot) -> None:
+        """The doctor's look at networks of the user's before this is measured on them."""
+        for network in slot.networks:
+            if network.given:
+                with self.in_words(network.name):
+                    prepared = prepare(self.request(replace(slot, network=network), None))
+                    self.guests.examine(network.name, prepared, self.say)
 
     def _prepared(self, slot: Slot, place: Path) -> Prepared:
         """The evaluation of a slot; on the network of the last one if it is the same, and compiled once."""
