@@ -15,7 +15,14 @@ from gamagat.errors import RunError
 from gamagat.experiments import results
 from gamagat.experiments.cells import MEASURED, Cell
 from gamagat.experiments.core import Measure, find
-from gamagat.experiments.results import merged, read_result, read_results, result_of, save_result
+from gamagat.experiments.results import (
+    check_folder,
+    merged,
+    read_result,
+    read_results,
+    result_of,
+    save_result,
+)
 from gamagat.reports.measured import page
 from gamagat.reports.reproduction import spoken
 
@@ -138,6 +145,51 @@ def test_a_difference_larger_than_the_interval_has_a_sentence(ours, interval, se
     assert (sentence in words) if sentence else ("beside the paper" not in words)
 
 
+@pytest.mark.parametrize(
+    ("unit", "paper", "interval", "apart"),
+    [
+        ("%", 0.0, (0.0018, 0.06), False),  # 0.00 to 0.06 is what is printed
+        ("%", 89.24, (89.2444, 90.43), False),
+        ("%", 89.24, (89.2451, 90.43), True),
+        ("%", 89.24, (88.0, 89.2351), False),
+        ("L2", 0.669, (0.6694, 0.7), False),
+        ("L2", 0.669, (0.6696, 0.7), True),
+    ],
+)
+def test_what_is_printed_as_inside_the_interval_is_no_difference(unit, paper, interval, apart):
+    cell = replace(GOOD, unit=unit, paper=paper, ours=90.0, interval=interval)
+    assert (cell.apart is not None) == apart
+
+
+def test_brought_networks_are_told_with_their_columns_where_a_row_has_several():
+    one, two = (
+        replace(
+            GOOD, column=column, about=ABOUT | {"recipe": None, "model": model, "network": f"yours-{model}"}
+        )
+        for column, model in (("Clean", "a"), ("FGSM", "b"))
+    )
+    words = page_of(one, two)
+    assert "- GAT (Clean): brought with --checkpoint, a, kept as yours-a.\n" in words
+    assert "- GAT (FGSM): brought with --checkpoint, b, kept as yours-b.\n" in words
+
+
+def test_files_of_other_things_may_lie_beside_results(tmp_path):
+    save_result(tmp_path, toy_table(), [GOOD])
+    for name, content in (("notes", "{}"), ("list", "[1]"), ("broken", "{")):
+        (tmp_path / f"{name}.json").write_text(content)
+    assert [result.name for result in read_results(tmp_path)] == ["toy"]
+    (tmp_path / "table2.json").write_text("{}")  # which must be one
+    with pytest.raises(RunError, match=r"table2\.json holds no results"):
+        read_results(tmp_path)
+
+
+def test_a_folder_that_nobody_can_write_into_is_refused_first(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(RunError, match=r"nothing can be written into .*; give another --results"):
+        check_folder(tmp_path)
+    check_folder(tmp_path / "new")
+
+
 def test_known_reasons_stand_with_the_difference():
     apart = replace(GOOD, ours=90.0, interval=(89.0, 91.0), about=ABOUT | {"changed": {"epochs": "1"}})
     words = page_of(apart, FGSM="Columns have reasons.", GAT="Rows, too.", Normal="Not this one.")
@@ -257,7 +309,7 @@ def test_a_network_that_was_rounded_on_its_way_is_no_other_network():
     rounded = about | {"weights": "bb", "rounded_from": "aa"}
     cells = replace(GOOD, about=about), replace(GOOD, column="Clean", about=rounded)
     words = page_of(*cells)
-    assert "- GAT (Clean): of the same network, its weights rounded to half precision.\n" in words
+    assert "- GAT (Clean): with the trained weights rounded to half precision.\n" in words
     assert "sets of weights" not in words
 
 

@@ -18,6 +18,11 @@ MEASURED, NOT_RUN = "measured", "not run"
 ALIKE = ("recipe", "changed", "model", "attack", "norm", "eps", "seed")  # in runs that a mean may be of
 
 
+def places(unit: str) -> int:
+    """How many decimals the paper gives."""
+    return 2 if unit == "%" else 3
+
+
 @dataclass(frozen=True, slots=True)
 class Cell:
     """One figure of ours beside the paper's."""
@@ -43,7 +48,8 @@ class Cell:
         """Ours minus the paper's, where the paper's lies outside our interval."""
         if self.ours is None or self.paper is None or self.interval is None:
             return None
-        low, high = self.interval
+        # The paper's figure is rounded, and so are the ends of ours before they are compared.
+        low, high = (round(end, places(self.unit)) for end in self.interval)
         return None if low <= self.paper <= high else self.ours - self.paper
 
     def as_json(self) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from gamagat.experiments.defences import defence
 from gamagat.experiments.figures import FIGURES, Figure, Line
 
 ATTACKS = {"GAMA": "gama-pgd", "maximum margin": "gama-pgd:weight=0"}
+NOTES = {"": "At step 0 the images are at the attack's random start, which is not the untouched image."}
 
 
 @FIGURES.register("figureS3")
@@ -13,4 +14,4 @@ def figure_s3() -> Figure:
         Line("TRADES", name, "iterations", network=defence("TRADES"), attack=attack)
         for name, attack in ATTACKS.items()
     )
-    return Figure("figureS3", lines, "figS3", "Along the attack: GAMA and the margin alone")
+    return Figure("figureS3", lines, "figS3", "Along the attack: GAMA and the margin alone", NOTES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,7 +17,7 @@ from gamagat.errors import RunError
 from gamagat.experiments.cells import Cell, not_run, of_others
 from gamagat.experiments.core import Network, Slot, Table
 from gamagat.experiments.drawn import Drawn, Shown, not_drawn
-from gamagat.experiments.figures import Figure
+from gamagat.experiments.figures import Figure, all_names
 from gamagat.experiments.paper import citation
 from gamagat.experiments.plates import plates
 
@@ -199,6 +200,8 @@ def check_folder(folder: Path) -> None:
     """Refuse a file in place of a folder, before anything is measured."""
     if folder.exists() and not folder.is_dir():
         raise RunError(f"{folder} is a file and no results can be kept in it; give another --results")
+    if folder.exists() and not os.access(folder, os.W_OK):
+        raise RunError(f"nothing can be written into {folder}; give another --results")
 
 
 def check_result(folder: Path, whole: Table | Figure) -> None:
@@ -264,7 +267,15 @@ def read_results(folder: Path) -> list[Result | FigureResult]:
         raise RunError(
             f"there are no results in {folder}; make some: gamagat reproduce NAME --results {folder}"
         )
-    return [_read(path) for path in paths]
+    return [_read(path) for path in paths if path.stem in all_names() or _is_result(path)]
+
+
+def _is_result(path: Path) -> bool:
+    """Whether a file of another name holds results; any other may lie beside them."""
+    try:
+        return "experiment" in json.loads(path.read_text())
+    except (OSError, ValueError, TypeError):
+        return False
 
 
 def _natural(path: Path) -> list[tuple[int, str]]:

@@ -118,7 +118,7 @@ def _mixed(measured: Sequence[Cell]) -> Iterator[str]:
                 "be of another training."
             )
     if rounded := [cell for cell in measured if "rounded_from" in cell.about]:
-        yield f"{whose(rounded, measured)}: of the same network, its weights rounded to half precision."
+        yield f"{whose(rounded, measured)}: with the trained weights rounded to half precision."
 
 
 def _weights(cell: Cell) -> str:

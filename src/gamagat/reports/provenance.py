@@ -19,8 +19,7 @@ def conditions(measured: Sequence[Part]) -> Iterator[str]:
     far = [part for part in measured if part.unit != "%"]
     yield from _images(far, "Distances: over {} images, 0 for one wrong untouched.")
     for (model, network), some in _alike(measured, _brought):
-        rows = ", ".join(dict.fromkeys(part.row for part in some))
-        yield f"{rows}: brought with --checkpoint, {model}, kept as {network}."
+        yield f"{whose(some, measured)}: brought with --checkpoint, {model}, kept as {network}."
     made = [part for part in measured if part.about.get("made")]
     by_day = sorted(_alike(made, _made), key=lambda one: min(_date(part) for part in one[1]))
     for words, some in by_day:
@@ -77,7 +76,8 @@ def _date(part: Part) -> str:
 
 def _made(part: Part) -> str:
     about, made = part.about, part.about["made"]
+    seed = "" if about.get("seed") is None else f", seed {about['seed']}"
     return (
         f"`{about.get('command')}`: {_date(part)[:10]}, {made.get('device')}, torch {made.get('torch')}, "
-        f"gamagat {made.get('gamagat')}, seed {about.get('seed')}."
+        f"gamagat {made.get('gamagat')}{seed}."
     )

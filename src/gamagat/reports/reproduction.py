@@ -12,7 +12,7 @@ from rich.table import Table
 
 from gamagat.engine.request import EvaluationRequest
 from gamagat.engine.watch import Onlooker
-from gamagat.experiments.cells import Cell
+from gamagat.experiments.cells import Cell, places
 from gamagat.experiments.forecast import Forecast
 from gamagat.experiments.results import Drawn, FigureResult, Result, Shown
 from gamagat.registry import parse_spec
@@ -35,7 +35,7 @@ BANDS = "Bands are 95 % Wilson intervals."  # as plots say it
 
 def figure(value: float | None, unit: str = "%") -> str:
     """A figure with as many places as the paper gives."""
-    return "-" if value is None else f"{value:.3f}" if unit != "%" else f"{value:.2f}"
+    return "-" if value is None else f"{value:.{places(unit)}f}"
 
 
 def interval(cell: Cell) -> str:
