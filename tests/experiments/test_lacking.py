@@ -7,6 +7,7 @@ import pytest
 
 from experiments.toy import GAT, NORMAL, shop_at, toy_table
 from experiments.toy_figure import toy_figure
+from gamagat.errors import DataError
 from gamagat.experiments.core import EXPERIMENTS, Derived, Measure, Network
 from gamagat.experiments.drawing import run_figure
 from gamagat.experiments.figures import FIGURES
@@ -38,6 +39,19 @@ def places(table):
 def test_nothing_is_left_of_what_the_results_hold(held):
     assert left(toy_table(), held) == []
     assert lacking(toy_table(), shop_at(held / "no cache"), held).rows == []
+
+
+def test_where_images_are_missing_it_is_said_once_that_figures_count_as_missing(held, monkeypatch):
+    def missing(*_):
+        raise DataError("no digits in here")
+
+    shop, said = shop_at(held / "no cache"), []
+    shop.say = said.append
+    monkeypatch.setattr("gamagat.experiments.cache.split_data", missing)
+    for _ in range(2):
+        found = lacking(toy_table(), shop, held)
+        assert [(slot.row, slot.column) for slot in found.slots] == places(toy_table())
+    assert said == ["no digits in here; meanwhile figures on digits count as missing"]
 
 
 def test_without_results_all_is_left(tmp_path):
@@ -207,6 +221,8 @@ def test_on_the_command_line(command, quick, tmp_path):
     code, out, _ = command(*held, "--json")
     found = json.loads(out)
     assert (code, found["missing"], found["cells"], found["experiment"]) == (0, 0, [], "quick")
+    code, out, _ = command(*held, "--plan")
+    assert (code, out.strip()) == (0, f"nothing to do: {tmp_path / 'r'} holds all that was asked of quick")
     code, out, _ = command(*WORDS, *place, "--plan", "--json")
     assert [item["name"] for item in json.loads(out)["items"] if item["kind"] == "measure"] == ["GAT, PGD-40"]
     assert (tmp_path / "r" / "quick.json").read_bytes() == before

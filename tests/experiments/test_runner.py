@@ -4,7 +4,7 @@ import json
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from shutil import copytree
+from shutil import copytree, rmtree
 
 import numpy as np
 import pytest
@@ -242,6 +242,22 @@ def test_a_damaged_transfer_is_made_again(filled, monkeypatch, tmp_path, content
     assert run(table, shop).cells[0].ours == whole.ours
     assert len(made) == 1
     assert json.loads(place.read_text())["of"] == 40
+
+
+def test_of_a_trained_network_that_is_damaged_is_said_how_to_have_it_again(filled, tmp_path):
+    copytree(filled, tmp_path / "cache")
+    shop = shop_at(tmp_path / "cache")
+    shop.cache.seed = 5  # nothing is measured yet
+    home = shop.cache.home(GAT)
+    (home / "model.safetensors").write_bytes(b"half of it")
+    table = toy_table().only(["GAT"], ["FGSM"])
+    (cell,) = run(table, shop).cells
+    assert cell.reason == (
+        f"the network that was trained in {home} cannot be read any more; remove this folder, and the same "
+        "command trains it again"
+    )
+    rmtree(home)
+    assert run(table, shop).cells[0].measured
 
 
 def test_a_row_whose_network_fails_does_not_keep_a_transfer_from_the_others(filled, monkeypatch, tmp_path):

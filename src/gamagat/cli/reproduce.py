@@ -130,7 +130,7 @@ def reproduce(
         check(part, shop)
         part = lacking(part, shop, results)
     if plan:
-        _plan(part, shop, networks_only, as_json)
+        _plan(part, shop, results, networks_only, as_json)
         return
     code = _train(part, shop, as_json) if networks_only else _work(part, whole, shop, results, as_json)
     _write_page(results, markdown)
@@ -170,13 +170,19 @@ def _check_missing(name: str | None, results: Path | None, settings: list[str]) 
         raise ConfigError(f"--missing is about the experiment's own settings; {words}")
 
 
-def _plan(part: Table | Figure, shop: Workshop, networks_only: bool, as_json: bool) -> None:
+def _plan(
+    part: Table | Figure, shop: Workshop, results: Path | None, networks_only: bool, as_json: bool
+) -> None:
     """What will run, and for how long."""
     found = forecast_figure(part, shop) if isinstance(part, Figure) else forecast(part, shop)
     if networks_only:
         found = found.of_networks()
     content = {"seconds": found.seconds, "complete": found.complete, "items": [*map(asdict, found.items)]}
-    show(content, [forecast_table(found)], as_json)
+    show(content, [forecast_table(found) if part.rows else _nothing_of(part, results)], as_json)
+
+
+def _nothing_of(part: Table | Figure, results: Path | None) -> Text:
+    return Text(f"nothing to do: {results} holds all that was asked of {part.name}")
 
 
 def _train(part: Table | Figure, shop: Workshop, as_json: bool) -> int:
@@ -201,8 +207,7 @@ def _work(
     """Measure or draw; the exit code."""
     if not part.rows:
         empty = figure_result(part, []) if isinstance(part, Figure) else result_of(part, [])
-        words = f"nothing to do: {results} holds all that was asked of {whole.name}"
-        show(empty.as_json() | {"stopped": None, "missing": 0}, [Text(words)], as_json)
+        show(empty.as_json() | {"stopped": None, "missing": 0}, [_nothing_of(whole, results)], as_json)
         return 0
     if isinstance(part, Figure) and isinstance(whole, Figure):
         return _draw(part, whole, shop, results, as_json)

@@ -22,10 +22,9 @@ Say = Callable[[str], None]
 
 @dataclass(slots=True)
 class Guests:
-    """Each is met once in a process; what the doctor says of it is said once."""
+    """Each is met once in a process."""
 
     force: bool = False  # whatever the doctor says
-    said: set[str] = field(default_factory=set)
     met: set[Path] = field(default_factory=set)
 
     def examine(self, name: str, prepared: Prepared, say: Say) -> None:
@@ -34,9 +33,7 @@ class Guests:
             words = f"{finding.check}: {finding.seen} {finding.why} {finding.do}"
             if finding.stops and not self.force:
                 raise ModelError(f"{words} (--force goes on)")
-            if (told := f"{name}: {words}") not in self.said:
-                self.said.add(told)
-                say(told)
+            say(f"{name}: {words}")
 
     def meet(self, name: str, home: Path, prepared: Prepared, say: Say) -> None:
         """Set aside what was measured of another network of the same name and weights, if there is any.

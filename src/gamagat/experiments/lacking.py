@@ -22,6 +22,12 @@ Part = TypeVar("Part", Cell, Drawn)
 
 def lacking(whole: Table | Figure, shop: Workshop, folder: Path) -> Table | Figure:
     """What is left to do."""
+    trained = (network for network in whole.networks if network.to_be_had and not network.given)
+    for data in dict.fromkeys(network.data for network in trained):
+        try:
+            shop.cache.training(data)
+        except DataError as error:  # networks are known by the images that they are trained on
+            shop.say_once(f"{error}; meanwhile figures on {data} count as missing")
     return _of_figure(whole, shop, folder) if isinstance(whole, Figure) else _of_table(whole, shop, folder)
 
 

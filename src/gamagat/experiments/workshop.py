@@ -28,7 +28,7 @@ from gamagat.engine.training.checkpoint import SOUND
 from gamagat.engine.training.run import SELECTED, Listener, TrainingRequest, train
 from gamagat.engine.transfer import TransferRequest, transfer
 from gamagat.engine.watch import Onlooker
-from gamagat.errors import DamagedError, ModelError, RunError
+from gamagat.errors import CheckpointError, DamagedError, ModelError, RunError
 from gamagat.experiments.cache import EVALUATED, Cache, read_kept, words_and_weights
 from gamagat.experiments.cells import Cell, of_distances, of_share
 from gamagat.experiments.clock import Clock
@@ -54,6 +54,7 @@ class Workshop:
     command: str = ""  # that asked for it
     changed: Mapping[str, str] = field(default_factory=dict)  # settings of attacks that are not the paper's
     say: Callable[[str], None] = lambda words: None  # what begins
+    said: set[str] = field(default_factory=set)
     guests: Guests = field(default_factory=Guests)
     last: tuple[tuple[str, Path | None], nn.Module] | None = None  # the network that was measured last
 
@@ -66,6 +67,12 @@ class Workshop:
         except RuntimeError as error:
             words = " ".join(str(error).split()) or "it failed"
             raise ModelError(f"{what} failed with {type(error).__name__}: {words[:300]}") from error
+
+    def say_once(self, words: str) -> None:
+        """What is as true of every table and place."""
+        if words not in self.said:
+            self.said.add(words)
+            self.say(words)
 
     def trained(self, network: Network) -> Path:
         """The folder of a network, trained if need be."""
@@ -202,14 +209,29 @@ class Workshop:
             if network.given:
                 with self.in_words(network.name):
                     prepared = prepare(self.request(replace(slot, network=network), None))
-                    self.guests.examine(network.name, prepared, self.say)
+                    self.guests.examine(network.name, prepared, self.say_once)
 
     def _prepared(self, slot: Slot, place: Path) -> Prepared:
         """The evaluation of a slot; on the network of the last one if it is the same, and compiled once."""
-        prepared = prepare(self.request(slot, place))
+        with self._own_weights(slot.network):
+            prepared = prepare(self.request(slot, place))
         if self.last is None or self.last[0] != self.files(slot.network):
             self.last = self.files(slot.network), prepared.model
         return replace(prepared, model=self.last[1])
+
+    @contextmanager
+    def _own_weights(self, network: Network) -> Iterator[None]:
+        """Of weights that were trained here, advice on those of others would be wrong."""
+        try:
+            yield
+        except CheckpointError as error:
+            if network.given:
+                raise
+            home = self.cache.home(network)
+            raise ModelError(
+                f"the network that was trained in {home} cannot be read any more; remove this folder, and "
+                "the same command trains it again"
+            ) from error
 
     def _cell(self, table: Table, slot: Slot, result: Evaluation, place: Path) -> Cell:
         attack = result.attacks[0]
