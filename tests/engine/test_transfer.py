@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -13,9 +14,10 @@ from gamagat.attacks.core import ATTACKS
 from gamagat.data.core import from_tensors
 from gamagat.engine.plan import plan_attacks
 from gamagat.engine.quick.network import Quick
-from gamagat.engine.transfer import TransferRequest, run_transfer, transfer
+from gamagat.engine.transfer import run_transfer
+from gamagat.engine.transfer_request import TransferRequest, transfer
 from gamagat.engine.watch import Onlooker
-from gamagat.errors import GamagatError, ModelError
+from gamagat.errors import DataError, GamagatError, ModelError
 from gamagat.models.core import BUNDLED
 from gamagat.pieces.noise import Noise
 from gamagat.pieces.threat import LINF, ThreatModel
@@ -180,6 +182,30 @@ def test_a_real_stand_in_makes_the_same_images_but_for_rounding(monkeypatch):
         assert share.count < plain.clean[name].count
 
 
+@pytest.mark.parametrize(("place", "words"), [("source", "^source source: "), ("other", "^target other: ")])
+def test_a_network_that_does_not_fit_is_named(case, place, words):
+    networks, data = case
+    grey = seeded(lambda: tiny_network(channels=1))
+    with pytest.raises(ModelError, match=f"{words}the network cannot take images of shape"):
+        run((networks | {place: grey}, data), "fgsm")
+    few = seeded(lambda: tiny_network(classes=2))
+    with pytest.raises(DataError, match=f"{words}labels run from 0 to"):
+        run((networks | {place: few}, data), "fgsm")
+
+
+def test_a_target_that_fails_at_adversarial_images_is_named(case):
+    networks, data = case
+
+    class Choosy(nn.Module):
+        def forward(self, images):
+            if not torch.isin(images, data.batch(torch.arange(30), CPU)[0]).all():
+                raise RuntimeError("never seen before")
+            return images.flatten(1)[:, :5]
+
+    with pytest.raises(ModelError, match=r"^target other: .*never seen before"):
+        run((networks | {"other": Choosy()}, data), "fgsm")
+
+
 def test_more_tries_leave_no_more(case):
     once, thrice = (
         next(iter(run(case, f"pgd:steps=5,restarts={times}").attacks.values())) for times in (1, 3)
@@ -209,7 +235,11 @@ def test_from_words_to_a_table():
         ({"target_weights": (BUNDLED / "digits-cnn.safetensors",)}, "1 times for 2 targets"),
         ({"attacks": ("cw",)}, "l2"),
         ({"attacks": ("nothing",)}, "nothing"),
-        ({"targets": ("resnet18",)}, "weights"),
+        ({"targets": ("resnet18",)}, "^target resnet18: .*with --target-weights FILE"),
+        ({"source": "resnet18"}, "^source resnet18: .*with --source-weights FILE"),
+        ({"targets": ("digits-cnn", "digits-cn")}, "^target digits-cn: unknown model"),
+        ({"source_weights": Path("gone.pt")}, "^source digits-cnn: weights file gone.pt does not exist"),
+        ({"target_weights": (Path("gone.pt"), None)}, "^target digits-cnn #1: weights file gone.pt"),
         ({"precision": "fp8"}, "precision must be one of auto, fp32, tf32, fp16, got 'fp8'"),
         ({"precision": "fp16", "device": "cpu"}, "precision fp16 needs a GPU"),
     ],

@@ -1,6 +1,7 @@
 """Networks that users bring are looked at before they are measured, and known again."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from shutil import copytree
 
@@ -11,7 +12,7 @@ from torch import nn
 import gamagat
 from experiments.toy import COLUMNS, GAT, shop_at, toy_table
 from experiments.toy_figure import toy_figure
-from gamagat.experiments.core import Network
+from gamagat.experiments.core import Network, Slot
 from gamagat.experiments.drawing import run_figure
 from gamagat.experiments.runner import run
 from gamagat.reports.reproduction import draw
@@ -69,13 +70,20 @@ def test_whoever_insists_has_them_and_is_told_once(own, tmp_path):
     assert notes[0].startswith("yours, own:build, digits: input-gradients: ")
 
 
-def test_the_source_of_images_is_looked_at_too(own, filled, tmp_path):
+@pytest.mark.parametrize(("role", "refused"), [("source", True), ("target", False)])
+def test_of_networks_that_share_images_the_one_they_are_made_on_needs_gradients(
+    own, filled, tmp_path, role, refused
+):
     copytree(filled, tmp_path / "cache")
-    shop = shop_at(tmp_path / "cache")
-    shop.cache.seed = 5  # nothing is measured yet
-    table = toy_table(rows={"GAT": GAT}).only(columns=["transfer"]).with_networks({"GAT": own(ROUNDED)})
-    (cell,) = run(table, shop).cells
-    assert "input-gradients" in cell.reason
+    rounded, measure = own(ROUNDED), COLUMNS["transfer"]
+    slot = (
+        Slot("GAT", "transfer", rounded, measure)
+        if role == "target"
+        else Slot("GAT", "transfer", GAT, replace(measure, source=rounded))
+    )
+    (cell,) = run(replace(toy_table(), slots=(slot,)), shop_at(tmp_path / "cache")).cells
+    assert ("input-gradients" in cell.reason) == refused
+    assert cell.measured != refused
 
 
 def test_a_line_that_is_drawn_of_one_is_looked_at_too(own, tmp_path):

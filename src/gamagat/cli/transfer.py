@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -22,10 +23,12 @@ from gamagat.cli.options import (
     SPLIT,
     WEIGHTS,
 )  # fmt: skip
-from gamagat.engine.transfer import TransferRequest
-from gamagat.engine.transfer import transfer as run_transfer
-from gamagat.reports.terminal import onlooker, show
+from gamagat.engine.findings import Finding
+from gamagat.engine.transfer_request import TransferRequest, prepare_transfer
+from gamagat.reports.terminal import busy, fail, note, onlooker, show
 from gamagat.reports.transfer import transfer_table
+
+LOOKING = "looking at the networks and their data"
 
 
 @app.command()
@@ -49,26 +52,46 @@ def transfer(
     batch_size: BATCH = None,
     device: DEVICE = "auto",
     precision: PRECISION = "auto",
+    force: Annotated[bool, typer.Option("--force", help="Go on whatever the doctor says.")] = False,
     as_json: JSON = False,
 ) -> None:
     """Make adversarial images on one network and judge them on others (black-box transfer)."""
-    request = TransferRequest(
-        source,
-        tuple(target),
-        source_weights,
-        tuple(target_weights or ()),
-        data or "digits",
-        data_dir,
-        split,
-        n,
-        norm,
-        eps,
-        tuple(attack or ("fgsm", "pgd:steps=7")),
-        seed,
-        batch_size,
-        device,
-        precision,
+    prepared = prepare_transfer(
+        TransferRequest(
+            source,
+            tuple(target),
+            source_weights,
+            tuple(target_weights or ()),
+            data or "digits",
+            data_dir,
+            split,
+            n,
+            norm,
+            eps,
+            tuple(attack or ("fgsm", "pgd:steps=7")),
+            seed,
+            batch_size,
+            device,
+            precision,
+            force,
+        )
     )
+    with busy(LOOKING):
+        found = prepared.check()
+    _heed(found, force)
     with onlooker(quiet=as_json) as watching:
-        result = run_transfer(request, watching)
+        result = prepared.run(watching)
     show(result.as_json(), [transfer_table(result)], as_json)
+
+
+def _heed(findings: Sequence[tuple[str, Finding]], force: bool) -> None:
+    """Say what the doctor found, and of which networks; what makes the numbers worthless ends it."""
+    for whose, finding in findings:
+        of = f"{whose}: " if whose else ""
+        words = f"{of}{finding.check}: {finding.seen} {finding.why} {finding.do}"
+        if finding.stops and not force:
+            fail(f"{words} (--force goes on)")
+        else:
+            note(words)
+    if any(finding.stops for _, finding in findings) and not force:
+        raise typer.Exit(2)

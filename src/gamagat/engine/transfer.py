@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,51 +13,29 @@ from torch import Tensor
 from gamagat.attacks.combine import passes, thorough
 from gamagat.attacks.core import Attack
 from gamagat.attacks.network import Network
-from gamagat.data.core import Dataset, load_data
+from gamagat.data.core import Dataset
 from gamagat.engine.again import until_it_works
 from gamagat.engine.arena import SLACK
-from gamagat.engine.checks import check_batch_size, check_door
+from gamagat.engine.checks import check_door
 from gamagat.engine.judge import judge, predict
 from gamagat.engine.manifest import weights_hash
-from gamagat.engine.plan import PlannedAttack, plan_attacks, read_threat
+from gamagat.engine.plan import PlannedAttack
 from gamagat.engine.quick.agreement import SAMPLE
 from gamagat.engine.quick.network import Quick, check_precision, quickened
 from gamagat.engine.runtime import (
     borrowed,
-    choose_device,
-    default_batch_size,
     fitted,
     held_memory,
     products_in,
 )
 from gamagat.engine.share import Share
 from gamagat.engine.watch import Onlooker, Watch
-from gamagat.errors import ConfigError
-from gamagat.models.core import check_weights, load_model
+from gamagat.errors import ConfigError, DataError, ModelError
 from gamagat.pieces.noise import Noise
-from gamagat.pieces.threat import LINF, ThreatModel, norm_named
+from gamagat.pieces.threat import LINF, ThreatModel
 from gamagat.pieces.types import Images, Labels, Mask, Model
 
-
-@dataclass(frozen=True, slots=True)
-class TransferRequest:
-    """What a user asks for; None leaves the choice to the data set or the machine."""
-
-    source: str
-    targets: tuple[str, ...]
-    source_weights: Path | None = None
-    target_weights: tuple[Path | None, ...] = ()
-    data: str = "digits"
-    data_dir: Path | None = None
-    split: str = "test"
-    n: int | None = None
-    norm: str = "linf"
-    eps: str | None = None
-    attacks: tuple[str, ...] = ("fgsm", "pgd:steps=7")
-    seed: int = 0
-    batch_size: int | None = None
-    device: str = "auto"
-    precision: str = "auto"  # of attacks; the judges' is always single
+SOURCE = " (source)"  # behind its name in tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,51 +68,19 @@ class Transfer:
         }
 
 
-def transfer(request: TransferRequest, onlooker: Onlooker = Onlooker()) -> Transfer:
-    """Find everything, make the images on the source and judge them on every network."""
-    check_batch_size(request.batch_size)
-    device = choose_device(request.device)
-    check_precision(request.precision, device)
-    plan_attacks(request.attacks, None, norm=norm_named(request.norm))
-    files = _weights(request)
-    data = load_data(request.data, request.split, request.data_dir).head(request.n)
-    threat = read_threat(request.norm, request.eps, dict(data.eps))
-    plan = plan_attacks(request.attacks, data.preset, norm=threat.norm)
-    names = _names(request.source, request.targets)
-    models = [
-        load_model(spec, file, classes=len(data.classes), channels=data.shape[0]).to(device)
-        for spec, file in zip((request.source, *request.targets), files, strict=True)
-    ]
-    size = request.batch_size or default_batch_size(data.shape, device)
-    networks = dict(zip(names, models, strict=True))
-    return run_transfer(
-        networks, data, threat, plan, device, size, request.seed, onlooker, request.precision
-    )  # fmt: skip
+def called(name: str, source: str) -> str:
+    """A network in words that say what it is there for."""
+    return f"source {name.removesuffix(SOURCE)}" if name == source else f"target {name}"
 
 
-def _weights(request: TransferRequest) -> list[Path | None]:
-    """One file, or none, for the source and for each target."""
-    given = request.target_weights
-    if given and len(given) != len(request.targets):
-        raise ConfigError(
-            f"--target-weights is given {len(given)} times for {len(request.targets)} targets; "
-            "give it once for each --target, in the same order, or not at all"
-        )
-    files = [request.source_weights, *(given or [None] * len(request.targets))]
-    for spec, file in zip((request.source, *request.targets), files, strict=True):
-        if file is None:
-            check_weights(spec)
-    return files
-
-
-def _names(source: str, targets: Sequence[str]) -> list[str]:
-    """What the networks are called; the same one with other weights gets a number."""
-    if not targets:
-        raise ConfigError("a transfer needs at least one network to judge the images; give --target MODEL")
-    return [f"{source} (source)"] + [
-        name if targets.count(name) == 1 else f"{name} #{targets[: place + 1].count(name)}"
-        for place, name in enumerate(targets)
-    ]
+@contextmanager
+def naming(network: str) -> Iterator[None]:
+    """What goes wrong in here is said to be this network's, its weights as the command line calls them."""
+    try:
+        yield
+    except (ConfigError, DataError, ModelError) as error:
+        words = str(error).replace("--weights", f"--{network.partition(' ')[0]}-weights")
+        raise type(error)(f"{network}: {words}") from error
 
 
 def run_transfer(
@@ -148,6 +93,7 @@ def run_transfer(
     seed: int = 0,
     onlooker: Onlooker = Onlooker(),
     precision: str = "auto",
+    force: bool = False,
 ) -> Transfer:
     """The first network is the source; attacks see a stand-in for it, the judge every network itself."""
     precision = check_precision(precision, device)
@@ -158,7 +104,7 @@ def run_transfer(
         modes.enter_context(held_memory(device))
         for model in networks.values():
             modes.enter_context(borrowed(model))
-        clean = {name: _right(arena, name) for name in networks}
+        clean = {name: _right(arena, name, force) for name in networks}
         arena.quick = _stand_in(arena, plan, precision)
         left = {attack.name: _left(arena, attack, clean) for attack in plan}
     weights = {name: weights_hash(model) for name, model in networks.items()}
@@ -182,6 +128,10 @@ class Arena:
 
     def network(self, name: str) -> Network:
         return Network(fitted(self.networks[name]), self.width)
+
+    def naming(self, name: str) -> AbstractContextManager[None]:
+        """What goes wrong in here is said to be this network's."""
+        return naming(called(name, self.source))
 
     def attacked(self, watch: Watch) -> Network:
         """The source, or what stands in for it; whether it is fooled the judge is asked, as everywhere."""
@@ -209,7 +159,8 @@ class Arena:
         watch = Watch(self.onlooker, name, len(self.data), passes(attack))
         for part, x, y in self.parts():
             noise = Noise.for_images(self.data.ids[part].to(self.device), self.seed)
-            images = self._images(attack, watch, x, y, noise)
+            with self.naming(self.source):
+                images = self._images(attack, watch, x, y, noise)
             watch.end(len(part))
             yield part, images, x, y
 
@@ -233,11 +184,12 @@ def _stand_in(arena: Arena, plan: Sequence[PlannedAttack], precision: str) -> Qu
     return quickened(fitted(source), precision, sample, work, arena.onlooker.say)
 
 
-def _right(arena: Arena, name: str) -> Mask:
+def _right(arena: Arena, name: str, force: bool) -> Mask:
     """Which images a network gets right untouched."""
     network = arena.network(name)
-    check_door(network, arena.data, arena.device, force=False)
-    return torch.cat([(predict(network, x) == y).cpu() for _, x, y in arena.parts()])
+    with arena.naming(name):
+        check_door(network, arena.data, arena.device, force)
+        return torch.cat([(predict(network, x) == y).cpu() for _, x, y in arena.parts()])
 
 
 def _left(arena: Arena, attack: PlannedAttack, clean: Mapping[str, Mask]) -> dict[str, Share]:
@@ -246,7 +198,8 @@ def _left(arena: Arena, attack: PlannedAttack, clean: Mapping[str, Mask]) -> dic
     for entry, run in attack.runs:
         for part, images, x, y in arena.made(entry, run):
             for name in arena.networks:
-                fooled = judge(arena.network(name), images, x, y, arena.threat).fooled
+                with arena.naming(name):
+                    fooled = judge(arena.network(name), images, x, y, arena.threat).fooled
                 standing[name][part] &= ~fooled.cpu()
     return _shares(standing)
 

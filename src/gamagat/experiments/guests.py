@@ -13,6 +13,7 @@ from gamagat.engine.checks import check_door
 from gamagat.engine.manifest import write_json
 from gamagat.engine.request import Prepared
 from gamagat.engine.runtime import borrowed, fitted
+from gamagat.engine.transfer_request import FOLLOWED
 from gamagat.errors import ModelError, RunError
 from gamagat.experiments.cache import read_kept
 
@@ -27,9 +28,14 @@ class Guests:
     force: bool = False  # whatever the doctor says
     met: set[Path] = field(default_factory=set)
 
-    def examine(self, name: str, prepared: Prepared, say: Say) -> None:
-        """A look before anything is measured; what would make the figures worthless is an error."""
+    def examine(self, name: str, prepared: Prepared, say: Say, followed: bool = True) -> None:
+        """A look before anything is measured; what would make the figures worthless is an error.
+
+        Only of one whose gradients are `followed` does it matter what they are like.
+        """
         for finding in prepared.check():
+            if finding.check in FOLLOWED and not followed:
+                continue
             words = f"{finding.check}: {finding.seen} {finding.why} {finding.do}"
             if finding.stops and not self.force:
                 raise ModelError(f"{words} (--force goes on)")

@@ -26,7 +26,7 @@ from gamagat.engine.training.card import write_card
 from gamagat.engine.training.checkpoint import NAME as CHECKPOINT
 from gamagat.engine.training.checkpoint import SOUND
 from gamagat.engine.training.run import SELECTED, Listener, TrainingRequest, train
-from gamagat.engine.transfer import TransferRequest, transfer
+from gamagat.engine.transfer_request import TransferRequest, transfer
 from gamagat.engine.watch import Onlooker
 from gamagat.errors import CheckpointError, DamagedError, ModelError, RunError
 from gamagat.experiments.cache import EVALUATED, Cache, read_kept, words_and_weights
@@ -205,11 +205,12 @@ class Workshop:
 
     def examine(self, slot: Slot) -> None:
         """The doctor's look at networks of the user's before this is measured on them."""
+        attacked = slot.measure.source or slot.network
         for network in slot.networks:
             if network.given:
                 with self.in_words(network.name):
                     prepared = prepare(self.request(replace(slot, network=network), None))
-                    self.guests.examine(network.name, prepared, self.say_once)
+                    self.guests.examine(network.name, prepared, self.say_once, network == attacked)
 
     def _prepared(self, slot: Slot, place: Path) -> Prepared:
         """The evaluation of a slot; on the network of the last one if it is the same, and compiled once."""
@@ -291,7 +292,7 @@ class Workshop:
             source, tuple(words for words, _ in targets), weights, tuple(file for _, file in targets),
             network.data, self.cache.data_dir, "test", self.cache.images(network, measure), measure.norm,
             repr(self.cache.eps(network, measure)), (measure.attack,), self.cache.seed, self.batch_size,
-            self.device,
+            self.device, force=self.guests.force,
         )  # fmt: skip
         with self.looking() as onlooker, self.in_words(measure.attack):
             result = transfer(request, self.clock.onlooker(onlooker))
