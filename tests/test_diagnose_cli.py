@@ -7,6 +7,7 @@ import pytest
 
 from gamagat import cli
 from gamagat.engine.masking.diagnose import CHECKS
+from gamagat.errors import RunError
 
 QUICK = ["--device", "cpu", "--quick", "--n", "30"]
 NETS = """
@@ -159,3 +160,53 @@ def test_the_diagnosis_goes_into_the_run_folder(command, tmp_path):
     )
     assert code in (0, 1, 4)
     assert json.loads((tmp_path / "run" / "diagnosis.json").read_text()) == json.loads(out)
+
+
+@pytest.mark.parametrize(
+    ("out", "words"),
+    [
+        ("file", "file is no folder"),
+        ("file/below", "file is no folder"),
+        ("loose", "loose is no folder"),
+        ("x" * 300, "File name too long"),
+    ],
+)
+def test_what_is_no_folder_is_refused_before_anything_runs(command, monkeypatch, tmp_path, out, words):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "loose").symlink_to(tmp_path / "gone")
+    monkeypatch.setattr("gamagat.cli.diagnose.run_diagnosis", lambda *_: pytest.fail("it ran"))
+    code, shown, err = command("diagnose", "digits-cnn", *QUICK, "--out", out)
+    assert (code, shown) == (2, "")
+    assert err == f"error: cannot keep a diagnosis in {out}: {words}; give a folder with --out DIR\n"
+
+
+def test_a_folder_that_cannot_be_written_to_is_refused_before_anything_runs(command, monkeypatch, tmp_path):
+    monkeypatch.setattr("gamagat.cli.diagnose.os.access", lambda place, _: place != tmp_path)
+    monkeypatch.setattr("gamagat.cli.diagnose.run_diagnosis", lambda *_: pytest.fail("it ran"))
+    code, _, err = command("diagnose", "digits-cnn", *QUICK, "--out", tmp_path / "new")
+    assert code == 2
+    assert f"{tmp_path} cannot be written to; give a folder with --out DIR" in err
+
+
+@pytest.mark.parametrize("more", [[], ["--json"]])
+def test_a_diagnosis_that_cannot_be_kept_is_shown_all_the_same(command, monkeypatch, more):
+    def full(path, content):
+        raise RunError(f"cannot write {path}: No space left on device")
+
+    monkeypatch.setattr("gamagat.cli.diagnose.write_json", full)
+    code, out, err = command("diagnose", "digits-cnn", *QUICK, "--n", "8", "--out", "kept", *more)
+    assert code == 2
+    assert (json.loads(out)["verdict"] == "sound") if more else ("sound: no check found" in out)
+    assert "the report of a run" not in out
+    assert err.endswith(
+        "error: the diagnosis is shown but not kept in kept: cannot write kept/diagnosis.json: No space left "
+        "on device; put that right, or give another --out\n"
+    )
+
+
+def test_a_folder_that_cannot_be_made_after_all_is_one_sentence(command, tmp_path, monkeypatch):
+    monkeypatch.setattr("gamagat.cli.diagnose._check_place", lambda out: None)
+    (tmp_path / "file").write_text("")
+    code, out, err = command("diagnose", "digits-cnn", *QUICK, "--n", "8", "--out", "file")
+    assert (code, "sound: no check found" in out) == (2, True)
+    assert "error: the diagnosis is shown but not kept in file: File exists; put that right" in err

@@ -94,10 +94,36 @@ def test_without_its_data_it_is_added_and_said_not_to_be_checked(training, tmp_p
 
 
 def test_the_zoo_stays_small(training, monkeypatch, tmp_path):
+    home, _ = add_to_zoo(str(training), "gat-digits", device="cpu", n=10)
+    size = (home / "model.safetensors").stat().st_size
+    monkeypatch.setattr(shelving, "MOST", 1.5 * size)
+    told = f"{size / 1e6:.1f} MB"
+    with pytest.raises(ConfigError, match="take another out first, which is to delete its folder") as caught:
+        add_to_zoo(str(training), "other", device="cpu")
+    for words in (
+        f"the zoo would be {2 * size / 1e6:.1f} MB with other",
+        f"in {tmp_path / 'zoo'}: gat-digits ({told}); or set GAMAGAT_ZOO to another folder",
+        "wherever zoo:other is used",
+        f"gamagat evaluate {training} needs no zoo",
+    ):
+        assert words in str(caught.value)
     monkeypatch.setattr(shelving, "MOST", 1000)
-    with pytest.raises(ConfigError, match="take another out first"):
-        add_to_zoo(str(training), "gat-digits", device="cpu")
-    assert list((tmp_path / "zoo").iterdir()) == []
+    with pytest.raises(
+        ConfigError, match=f"the zoo would be {told} with other alone, and it may be 0.001 MB"
+    ):
+        add_to_zoo(str(training), "other", device="cpu")
+    assert list((tmp_path / "zoo").iterdir()) == [home]
+
+
+def test_a_network_of_double_precision_is_added(training, monkeypatch):
+    (training / "wide_nets.py").write_text(
+        "from gamagat.models.core import build_model\n"
+        "def network():\n    return build_model('digits-cnn').double()\n"
+    )
+    monkeypatch.chdir(training)
+    card = json.loads((training / "card.json").read_text()) | {"model": "wide_nets:network"}
+    (training / "card.json").write_text(json.dumps(card))
+    assert add_to_zoo(str(training), "wide", device="cpu", n=50)[1].before > 90
 
 
 @pytest.mark.parametrize("name", ["GAT", "../x", "", ".x", "a b"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -23,13 +24,14 @@ from gamagat.cli.options import (
     WEIGHTS,
 )  # fmt: skip
 from gamagat.engine.manifest import write_json
-from gamagat.engine.masking.diagnose import DiagnosisRequest
+from gamagat.engine.masking.diagnose import Diagnosis, DiagnosisRequest
 from gamagat.engine.masking.diagnose import diagnose as run_diagnosis
 from gamagat.engine.masking.result import Verdict
 from gamagat.engine.request import EvaluationRequest
+from gamagat.errors import RunError
 from gamagat.reports.diagnosis import diagnosis_view
 from gamagat.reports.folders import DIAGNOSIS
-from gamagat.reports.terminal import onlooker, show
+from gamagat.reports.terminal import console, onlooker, show
 
 # 2 is for bad input, 3 for an evaluation whose time was over, in every command.
 EXIT = {Verdict.SOUND: 0, Verdict.SUSPICIOUS: 1, Verdict.MASKED: 4}
@@ -63,6 +65,8 @@ def diagnose(
 
     Exit codes: 0 sound, 1 suspicious, 4 masked, 2 for bad input.
     """
+    if out is not None:
+        _check_place(out)
     evaluation = EvaluationRequest(
         model,
         weights,
@@ -79,10 +83,34 @@ def diagnose(
     )
     with onlooker(quiet=as_json) as watching:
         found = run_diagnosis(DiagnosisRequest(evaluation, source, source_weights, quick), watching)
+    show(found.as_json(), [diagnosis_view(found)], as_json)
     if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
-        write_json(out / DIAGNOSIS, found.as_json())
-    kept = [] if out is None else [Text(f"{out / DIAGNOSIS}: the report of a run in {out} shows it")]
-    show(found.as_json(), [diagnosis_view(found), *kept], as_json)
+        _keep(found, out)
+        if not as_json:
+            console().print(Text(f"{out / DIAGNOSIS}: the report of a run in {out} shows it"))
     if code := EXIT[found.verdict]:
         raise typer.Exit(code)
+
+
+def _check_place(out: Path) -> None:
+    """Refuse a folder that cannot be written to before anything runs."""
+    try:
+        there = next(place for place in (out, *out.parents) if place.is_symlink() or place.exists())
+        why = "" if os.access(there, os.W_OK | os.X_OK) else f"{there} cannot be written to"
+        why = why if there.is_dir() else f"{there} is no folder"
+    except OSError as error:  # no name that the system knows
+        why = str(error.strerror)
+    if why:
+        raise RunError(f"cannot keep a diagnosis in {out}: {why}; give a folder with --out DIR")
+
+
+def _keep(found: Diagnosis, out: Path) -> None:
+    """Write the diagnosis into the folder; it has been shown already, whatever comes of this."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        write_json(out / DIAGNOSIS, found.as_json())
+    except (OSError, RunError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise RunError(
+            f"the diagnosis is shown but not kept in {out}: {why}; put that right, or give another --out"
+        ) from None

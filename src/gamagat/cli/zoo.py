@@ -24,7 +24,10 @@ def zoo(
     device: DEVICE = "auto",
     as_json: JSON = False,
 ) -> None:
-    """Put a trained network into the zoo, in half precision; zoo:NAME is then its name."""
+    """Put a trained network into the zoo, in half precision; zoo:NAME is then its name.
+
+    The zoo is the folder of this name in the repository, or the one that GAMAGAT_ZOO names.
+    """
     if what != "add":
         raise ConfigError(f"gamagat zoo can add, got {what!r}; write gamagat zoo add FOLDER NAME")
     home, check = add_to_zoo(folder, name, data_dir, n, device)

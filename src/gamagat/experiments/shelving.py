@@ -17,14 +17,14 @@ from torch import Tensor, nn
 from gamagat.data.core import Dataset
 from gamagat.engine.judge import winners
 from gamagat.engine.manifest import weights_hash, write_json
-from gamagat.engine.runtime import borrowed, choose_device, full_precision
+from gamagat.engine.runtime import borrowed, choose_device, fitted, full_precision
 from gamagat.engine.training.splits import split_data
 from gamagat.errors import ConfigError, DataError, RunError
 from gamagat.models.core import load_model
 from gamagat.models.loading.card import NAME as CARD
 from gamagat.models.loading.card import Card, read_card
 from gamagat.models.loading.checkpoint import read_state
-from gamagat.models.loading.zoo import PREFIX, zoo_folder, zoo_missing
+from gamagat.models.loading.zoo import PREFIX, VARIABLE, zoo_folder, zoo_missing
 
 WEIGHTS, PAGE = "model.safetensors", "README.md"
 MOST = 26_000_000  # bytes of the whole zoo: people clone it with the repository
@@ -58,7 +58,7 @@ def add_to_zoo(
     try:
         partial.mkdir(parents=True)
         save_file(halved(read_state(card.weights)), partial / WEIGHTS)
-        _check_size(zoo)
+        _check_size(zoo, partial, name, source)
         check = _checked(card, partial / WEIGHTS, data_dir, n, device)
         _describe(card, name, partial, check)
         partial.replace(home)
@@ -100,12 +100,28 @@ def _half(value: Tensor) -> Tensor:
     return half if bool(half.isfinite().all()) else value.float()
 
 
-def _check_size(zoo: Path) -> None:
-    total = sum(file.stat().st_size for file in zoo.rglob("*.safetensors"))
-    if total > MOST:
-        raise ConfigError(
-            f"the zoo would be {total / 1e6:.1f} MB, and it may be {MOST / 1e6:g} MB; take another out first"
-        )
+def _check_size(zoo: Path, new: Path, name: str, source: str) -> None:
+    """Refuse what the zoo has no room for, and say how there could be some."""
+    if _size(zoo) <= MOST:
+        return
+    most, plain = f"it may be {MOST / 1e6:g} MB", f"gamagat evaluate {source} needs no zoo"
+    if _size(new) > MOST:
+        raise ConfigError(f"the zoo would be {_told(new)} with {name} alone, and {most}; {plain}")
+    there = sorted(zoo.glob("[!.]*/"), key=_size, reverse=True)
+    raise ConfigError(
+        f"the zoo would be {_told(zoo)} with {name}, and {most}; take another out first, which is to "
+        f"delete its folder in {zoo}: {', '.join(f'{entry.name} ({_told(entry)})' for entry in there)}; or "
+        f"set {VARIABLE} to another folder, here and wherever {PREFIX}{name} is used; {plain}"
+    )
+
+
+def _size(folder: Path) -> int:
+    """The bytes of all weights in it."""
+    return sum(file.stat().st_size for file in folder.rglob("*.safetensors"))
+
+
+def _told(folder: Path) -> str:
+    return f"{_size(folder) / 1e6:.1f} MB"
 
 
 def _checked(card: Card, weights: Path, data_dir: Path | None, n: int | None, device: str) -> Check:
@@ -126,11 +142,11 @@ def _checked(card: Card, weights: Path, data_dir: Path | None, n: int | None, de
 def _accuracy(model: str, weights: Path, data: Dataset, device: str) -> float:
     place = choose_device(device)
     network = load_model(model, weights, classes=len(data.classes), channels=data.shape[0]).to(place)
-    right = 0
+    ask, right = fitted(network), 0
     with borrowed(network), full_precision(), torch.no_grad():
         for part in torch.split(torch.arange(len(data)), BATCH):
             x, y = data.batch(part, place)
-            right += int((winners(network(x)) == y).sum())
+            right += int((winners(ask(x)) == y).sum())
     return 100 * right / len(data)
 
 

@@ -136,19 +136,25 @@ class Subject:
 
     def runs(self) -> list[Run]:
         """The runs in these folders; words that would change a run are refused."""
-        folders = self.folders("the folder of a run, made by gamagat evaluate MODEL --out DIR")
+        folders = self.folders("the folder of a run", "gamagat evaluate MODEL --out DIR")
         return [run_in(folder) for folder in folders]
 
-    def folders(self, what: str) -> list[Path]:
-        """The sources as folders, at least one."""
+    def folders(self, what: str, makes: str) -> list[Path]:
+        """The sources as folders, at least one; `makes` is the command that makes one of a model."""
         if not self.sources:
-            raise ConfigError(f"this plot needs {what}, got none")
+            raise ConfigError(f"this plot needs {what}, made by {makes}, got none")
+        folders = {source: Path(source).expanduser() for source in self.sources}
+        if missing := [source for source, folder in folders.items() if not folder.is_dir()]:
+            raise ConfigError(
+                f"this plot is made of {what}, and there is no folder {missing[0]}; "
+                f"of a model, {makes} makes one"
+            )
         if given := _changed(self.request):
             raise ConfigError(
                 f"{' '.join(given)} changes nothing of what lies in {self.sources[0]}; leave it out, or "
                 "give a model instead of a folder where the plot takes one"
             )
-        return list(dict.fromkeys(Path(source).expanduser() for source in self.sources))
+        return list(dict.fromkeys(folders.values()))
 
     @property
     def holds_runs(self) -> bool:

@@ -21,8 +21,8 @@ NAMES = {"ce": "cross-entropy", "loss": "whole loss"}
 @PLOTS.register("epochs")
 def epochs() -> Plot:
     """TRAINING...: training losses and validation accuracies over epochs (figure S2)."""
-    what = "the folder of a training, made by gamagat train RECIPE --out DIR"
-    return lambda subject: epochs_picture(subject.folders(what))
+    what, makes = "the folder of a training", "gamagat train RECIPE --model MODEL --out DIR"
+    return lambda subject: epochs_picture(subject.folders(what, makes))
 
 
 def epochs_picture(folders: Sequence[Path]) -> Picture:
