@@ -76,7 +76,7 @@ def user_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
         ("odd_nets:leave", "calling 'odd_nets:leave' failed: SystemExit(7)"),
         ("odd_nets:anything", "reading 'anything' of 'odd_nets' failed: KeyError('anything')"),
         ("odd_nets:riddle", "must be callable without arguments"),
-        ("odd_nets:hollow", "model 'odd_nets:hollow' cannot be used as fp32 on the CPU"),
+        ("odd_nets:hollow", "model 'odd_nets:hollow' cannot be used on the CPU"),
     ],
 )
 def test_whatever_the_code_of_the_user_raises_is_said_with_its_name(spec: str, words: str) -> None:

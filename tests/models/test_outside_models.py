@@ -21,7 +21,18 @@ from torch import nn
 ready = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
 
 def make():
-    return nn.Sequential(nn.Flatten(), nn.Linear(64, 10)).double()
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
+
+class Cast(nn.Module):
+    def __init__(self, kind=torch.float64):
+        super().__init__()
+        self.kind, self.net = kind, make().to(kind)
+
+    def forward(self, images):
+        return self.net(images.to(self.kind))
+
+def cast_to_half():
+    return Cast(torch.bfloat16)
 
 class Net(nn.Sequential):
     def __init__(self):
@@ -60,6 +71,13 @@ def test_a_callable_of_the_user_makes_the_network(user_code: str, attribute: str
     assert not net.training
     assert net(torch.rand(2, 1, 8, 8)).dtype == torch.float32
     assert str(Path.cwd()) not in sys.path
+
+
+@pytest.mark.parametrize(("attribute", "kind"), [("Cast", torch.float64), ("cast_to_half", torch.bfloat16)])
+def test_code_of_the_user_keeps_its_precision(user_code: str, attribute: str, kind: torch.dtype) -> None:
+    """It may cast the images itself, and no longer fits them when its weights are cast as well."""
+    net = load_model(f"{user_code}:{attribute}")
+    assert net(torch.rand(2, 1, 8, 8)).dtype == kind
 
 
 def test_a_callable_takes_weights_too(user_code: str, tmp_path: Path) -> None:

@@ -9,12 +9,11 @@ from time import perf_counter
 from typing import NamedTuple
 
 import torch
-from torch import nn
 
 from gamagat.engine.checks import said
 from gamagat.engine.quick.agreement import SAMPLE
 from gamagat.engine.quick.network import check_precision, quickened
-from gamagat.engine.runtime import borrowed, choose_device
+from gamagat.engine.runtime import borrowed, choose_device, fitted
 from gamagat.engine.training.run import choose_precision
 from gamagat.errors import ModelError
 from gamagat.experiments.core import Network
@@ -61,10 +60,11 @@ class Paces:
         count = max(1, min(MOST, ROOM // prod(facts.shape)))
         images = torch.rand(count, *facts.shape, device=device)
         with borrowed(model.to(device)), torch.autocast(device.type, kind, enabled=kind is not None):
-            return _pace(model if training else _attacked(model, images), images)
+            ask = fitted(model)
+            return _pace(ask if training else _attacked(ask, images), images)
 
 
-def _attacked(model: nn.Module, images: Images) -> Model:
+def _attacked(model: Model, images: Images) -> Model:
     """What attacks will see of the network on a GPU; not compiled, which would take longer than to look.
 
     On a CPU a stand-in is worth a factor of two at most, and takes more memory than a look should.

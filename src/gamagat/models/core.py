@@ -40,8 +40,9 @@ BUNDLED = Path(__file__).with_name("bundled")  # weights that come with the pack
 def load_model(
     spec: str, weights: str | Path | None = None, *, classes: int | None = None, channels: int | None = None
 ) -> nn.Module:
-    """The network that `spec` names, with its weights, in eval mode and fp32 on the CPU.
+    """The network that `spec` names, with its weights, in eval mode on the CPU.
 
+    It is in fp32, but a program and what a callable of yours makes are in the precision they were made in.
     `classes` and `channels` fill what neither the spec nor the file of weights says.
     """
     if (card := read_card(spec)) is not None:
@@ -60,10 +61,17 @@ def load_model(
 
 
 def _on_the_cpu(net: nn.Module, spec: str) -> nn.Module:
+    """In eval mode and fp32; code of the user's may cast images to the precision that it has made."""
     try:
-        return net.cpu().float().eval()
+        return (net.cpu() if _is_own(spec) else net.cpu().float()).eval()
     except Exception as error:  # a network without values, or with tensors that are no plain numbers
-        raise ModelError(f"model {spec!r} cannot be used as fp32 on the CPU: {_first(error)}") from error
+        raise ModelError(f"model {spec!r} cannot be used on the CPU: {_first(error)}") from error
+
+
+def _is_own(spec: str) -> bool:
+    """Whether the network is made by code of the user's."""
+    name = spec.partition(":")[0]
+    return name not in MODELS and name not in LIBRARIES and is_callable(spec)
 
 
 def _first(error: BaseException) -> str:
@@ -166,10 +174,9 @@ def check_weights(spec: str, weights: Path | None = None) -> None:
 
 def _bundled(spec: str) -> Path | None:
     """The weights that come with the package, or None for a callable, which brings its own."""
-    name = spec.partition(":")[0]
-    if name not in MODELS and name not in LIBRARIES and is_callable(spec):
+    if _is_own(spec):
         return None
-    file = BUNDLED / f"{name}.safetensors"
+    file = BUNDLED / f"{spec.partition(':')[0]}.safetensors"
     if file.is_file():
         return file
     raise ModelError(

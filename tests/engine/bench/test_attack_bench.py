@@ -112,6 +112,17 @@ def test_the_callers_random_state_stays_as_it_was(known_rate):
     assert np.random.get_state()[1].tolist() == numpys
 
 
+def test_a_network_in_another_precision_is_not_compared(tmp_path, monkeypatch):
+    (tmp_path / "wide.py").write_text(
+        "import gamagat\ndef build(): return gamagat.load_model('digits-cnn').double()\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    request = EvaluationRequest("wide:build", data="digits", n=20, device="cpu")
+    words = "computes in float64, and packages are compared in float32"
+    with pytest.raises(ModelError, match=words), scene(request, steps=2):
+        pass
+
+
 def test_bad_input_is_refused(known_rate):
     with pytest.raises(ConfigError, match="at least one step, got 0"):
         attack_bench(REQUEST, 0)

@@ -16,7 +16,7 @@ from gamagat.engine.judge import judge, predict
 from gamagat.engine.plan import read_threat
 from gamagat.engine.request import EvaluationRequest, prepare
 from gamagat.engine.runtime import borrowed, choose_device, default_batch_size, full_precision
-from gamagat.errors import ConfigError
+from gamagat.errors import ConfigError, ModelError
 from gamagat.models.core import build_model
 from gamagat.pieces.threat import ThreatModel
 from gamagat.pieces.types import Images, Labels, Mask
@@ -104,6 +104,12 @@ def scene(request: EvaluationRequest, steps: int | None = None, blind: bool = Fa
 
 def _seeing(request: EvaluationRequest, steps: int) -> Scene:
     found = prepare(replace(request, norm="linf", attacks=(f"gama-pgd:steps={steps}",)))
+    kinds = {parameter.dtype for parameter in found.model.parameters() if parameter.is_floating_point()}
+    if kinds - {torch.float32}:
+        known = ", ".join(sorted(str(kind).removeprefix("torch.") for kind in kinds))
+        raise ModelError(
+            f"{request.model} computes in {known}, and packages are compared in float32; give it in float32"
+        )
     x, y = found.data.batch(torch.arange(len(found.data)), found.device)
     return Scene(
         f"{request.model} on {found.data.name}",
