@@ -32,6 +32,12 @@ def test_a_line_tells_the_epoch_from_one_its_losses_and_its_accuracies():
     assert "pgd-10 50.0 ifgsm-7 55.0  1.3 s" in epoch_line(ROW, Settings(epochs=30), "ifgsm-7")
 
 
+def test_the_seconds_of_a_line_are_those_of_training_and_a_long_look_is_told_beside_them():
+    row = ROW | {"seconds": 289.8, "look_seconds": 223.4, "images_per_second": 755.0}
+    assert epoch_line(row, Settings(epochs=30)).endswith("  66.4 s, 755 images/s, look 223.4 s")
+    assert epoch_line(row | {"look_seconds": 0.9}, Settings()).endswith("  288.9 s, 755 images/s")
+
+
 def test_in_a_log_there_is_a_line_of_an_epoch_now_and_then_and_of_a_long_epoch_its_batches(
     monkeypatch, capsys
 ):
@@ -53,6 +59,26 @@ def test_in_a_log_there_is_a_line_of_an_epoch_now_and_then_and_of_a_long_epoch_i
         now[0] += 1000
         listener.batch(4, 30, 1, 10)
         listener.epoch(ROW, Settings(epochs=30))
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_log_tells_how_far_a_long_look_is(monkeypatch, capsys):
+    now = [0.0]
+    for place in (terminal, training):
+        monkeypatch.setattr(place, "monotonic", lambda: now[0])
+    with training_listener() as listener:
+        listener.batch(0, 2, 5, 5)
+        for done in range(0, 501, 50):
+            listener.look(done, 500)
+            now[0] += 25
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.splitlines() == [
+        f"epoch 1/2: a look at 500 validation images: {done} of them, 2 images/s" for done in (150, 300, 450)
+    ]
+    with training_listener(quiet=True) as listener:
+        now[0] += 1000
+        listener.look(250, 500)
     assert capsys.readouterr() == ("", "")
 
 
@@ -102,6 +128,37 @@ def test_on_a_terminal_every_epoch_is_a_line_on_standard_error(monkeypatch, caps
     assert "epoch 5/30  loss 1.500" in screen.getvalue()
     assert "epoch 2/2" in screen.getvalue()
     assert capsys.readouterr().out == ""
+
+
+def test_on_a_terminal_a_look_has_a_bar_in_place_of_that_of_the_batches(monkeypatch):
+    screen, shown = Terminal(), []
+    monkeypatch.setattr(sys, "stderr", screen)
+    console = Console(file=screen, width=150, force_terminal=True)
+    monkeypatch.setattr(training, "Console", lambda stderr: console)
+
+    class Bars(training.Progress):
+        def tell(self):
+            shown.append([(task.description, task.percentage) for task in self.tasks if task.visible])
+
+    bars = []
+    monkeypatch.setattr(
+        training, "Progress", lambda *words, **more: bars.append(Bars(*words, **more)) or bars[-1]
+    )
+    with training_listener() as listener:
+        for epoch in range(2):
+            listener.batch(epoch, 2, 3, 3)
+            bars[0].tell()
+            for done in (0, 125, 500):
+                listener.look(done, 500)
+                bars[0].tell()
+    looks = [
+        (f"epoch {epoch}/2: a look at 500 validation images", share) for epoch in (1, 2) for share in (0, 25)
+    ]
+    batches = [("epoch 1/2", 50), ("epoch 2/2", 100)]
+    assert shown == [
+        [batches[0]], [looks[0]], [looks[1]], [batches[0]],
+        [batches[1]], [looks[2]], [looks[3]], [batches[1]],
+    ]  # fmt: skip
 
 
 @pytest.fixture(scope="module")

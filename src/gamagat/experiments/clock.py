@@ -57,4 +57,4 @@ class Clock:
             self.check(spent if done == 1 else 0.0)
             listener.batch(number, epochs, done, total)
 
-        return Listener(epoch, batch, listener.say)
+        return listener._replace(epoch=epoch, batch=batch)

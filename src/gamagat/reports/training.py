@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from time import monotonic
 from typing import Any
 
 from rich.console import Console
@@ -16,6 +17,8 @@ from gamagat.engine.results import Evaluation
 from gamagat.engine.training.run import Listener
 from gamagat.engine.training.settings import Settings
 from gamagat.reports.terminal import EVERY, Pulse, log, note
+
+TOLD = 1.0  # seconds from which a look after an epoch is told beside the training
 
 
 def epoch_line(row: Mapping[str, Any], settings: Settings, selection: str = "selection") -> str:
@@ -29,9 +32,11 @@ def epoch_line(row: Mapping[str, Any], settings: Settings, selection: str = "sel
         for name, value in row["val"].items()
         if not name.endswith("loss")
     )
+    looked = row.get("look_seconds", 0.0)  # which rows of old have not
+    look = f", look {looked:.1f} s" if looked > TOLD else ""
     return (
         f"epoch {row['epoch'] + 1}/{settings.epochs}  {losses}  val: {val}  "
-        f"{row['seconds']:.1f} s, {row['images_per_second']:.0f} images/s"
+        f"{row['seconds'] - looked:.1f} s, {row['images_per_second']:.0f} images/s{look}"
     )
 
 
@@ -50,6 +55,7 @@ def _logged(selection: str) -> Listener:
     epochs, within = Pulse(), Pulse(2 * EVERY)  # an epoch that ends soon says more than its batches
     first: list[str] = []  # said before the first line
     spoken = False
+    where, began = "", 0.0  # in which epoch, and since when validation images are looked at
 
     def speak(words: str) -> None:
         nonlocal spoken
@@ -59,15 +65,25 @@ def _logged(selection: str) -> Listener:
         first.clear()
 
     def batch(epoch: int, epochs: int, done: int, total: int) -> None:
+        nonlocal where
+        where = f"epoch {epoch + 1}/{epochs}: "
         if within.beats():
-            speak(f"epoch {epoch + 1}/{epochs}: {done} of {total} batches")
+            speak(f"{where}{done} of {total} batches")
+
+    def look(done: float, total: int) -> None:
+        nonlocal began
+        if done == 0:
+            began = monotonic()
+        if within.beats():
+            speed = f", {done / (monotonic() - began):.3g} images/s" if done else ""
+            speak(f"{where}a look at {total} validation images: {done:.0f} of them{speed}")
 
     def line(row: dict[str, Any], settings: Settings) -> None:
         if epochs.beats() or (spoken and row["epoch"] + 1 == settings.epochs):
             within.rest()
             speak(epoch_line(row, settings, selection))
 
-    return Listener(line, batch, note, first.append)
+    return Listener(line, batch, note, first.append, look)
 
 
 @contextmanager
@@ -80,16 +96,33 @@ def _bars(selection: str) -> Iterator[Listener]:
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
         task = bars.add_task("training", total=None, rate="")
+        looking = bars.add_task("", visible=False, rate="")
+        where = ""  # in which epoch
 
         def batch(epoch: int, epochs: int, done: int, total: int) -> None:
-            speed = bars.tasks[0].speed
+            nonlocal where
+            where, speed = f"epoch {epoch + 1}/{epochs}", bars.tasks[0].speed
             bars.update(
                 task,
-                description=f"epoch {epoch + 1}/{epochs}",
+                description=where,
                 total=epochs * total,
                 completed=epoch * total + done,
                 rate=f"{speed:.1f} batches/s" if speed else "",
             )
+
+        def look(done: float, total: int) -> None:
+            """One bar at a time: while it is looked, that of the batches stands still."""
+            if done == 0:
+                bars.reset(looking, total=total, rate="")
+            speed, over = bars.tasks[1].speed, done >= total
+            bars.update(
+                looking,
+                description=f"{where}: a look at {total} validation images",
+                completed=done,
+                rate=f"{speed:.3g} images/s" if speed else "",
+                visible=not over,
+            )
+            bars.update(task, visible=over)
 
         def line(row: dict[str, Any], settings: Settings) -> None:
             bars.console.print(escape(epoch_line(row, settings, selection)), highlight=False)
@@ -97,7 +130,7 @@ def _bars(selection: str) -> Iterator[Listener]:
         def begins(words: str) -> None:
             bars.console.print(escape(words), highlight=False)
 
-        yield Listener(line, batch, note, begins)
+        yield Listener(line, batch, note, begins, look)
 
 
 def final_table(figures: Mapping[str, Evaluation], title: str, heading: str = "epoch") -> Table:

@@ -89,7 +89,7 @@ def metrics(folder: Path) -> list[dict[str, Any]]:
 
 def timeless(folder: Path) -> list[dict[str, Any]]:
     """The rows without what a clock has a part in."""
-    clocks = ("seconds", "images_per_second")
+    clocks = ("seconds", "look_seconds", "images_per_second")
     return [{key: value for key, value in row.items() if key not in clocks} for row in metrics(folder)]
 
 

@@ -143,6 +143,22 @@ def test_a_partial_last_batch_is_a_batch(data, tmp_path):
     assert seen == [(epoch, 2, done, 5) for epoch in range(2) for done in range(1, 6)]
 
 
+def test_the_look_after_an_epoch_tells_how_far_it_is(data, tmp_path):
+    heard = []
+    listener = Listener(
+        batch=lambda epoch, epochs, done, total: heard.append((epoch, done)),
+        look=lambda done, total: heard.append((done / total,)),
+    )
+    trained(data, tmp_path / "run", listener=listener, epochs=2)
+    for epoch in range(2):
+        began = heard.index((epoch, 5)) + 1
+        ended = heard.index((1, 1)) if epoch == 0 else len(heard)
+        shares = [share for (share,) in heard[began:ended]]
+        assert (shares[0], shares[-1]) == (0.0, 1.0)
+        assert shares == sorted(shares)
+        assert any(0 < share < 1 for share in shares)
+
+
 @pytest.mark.parametrize("n", [1, 7, 33])
 def test_few_images_are_enough(data, tmp_path, n):
     trained(data, tmp_path / "run", "free", n=n, epochs=2)
@@ -157,7 +173,15 @@ def test_every_epoch_leaves_one_row(data, tmp_path):
     assert [row["epoch"] for row in rows] == list(range(12))
     assert rows == heard == result.story.rows
     for row in rows:
-        assert set(row) == {"epoch", "train", "val", "seconds", "images_per_second", "collapsed"}
+        assert set(row) == {
+            "epoch",
+            "train",
+            "val",
+            "seconds",
+            "look_seconds",
+            "images_per_second",
+            "collapsed",
+        }
         assert set(row["train"]) == {"loss", "ce", "drift", "clean accuracy", "adversarial accuracy"}
         assert set(row["val"]) == {
             "clean",
@@ -170,7 +194,7 @@ def test_every_epoch_leaves_one_row(data, tmp_path):
         assert row["train"]["loss"] == pytest.approx(row["train"]["ce"] + row["train"]["drift"], rel=1e-5)
         assert all(math.isfinite(value) for value in row["train"].values())
         assert all(0 <= value <= 100 for value in row["val"].values())
-        assert row["seconds"] > 0
+        assert row["seconds"] > row["look_seconds"] > 0
         assert row["images_per_second"] > 0
         assert row["collapsed"] is False
     assert rows[-1]["train"]["clean accuracy"] > 80  # it has learnt something

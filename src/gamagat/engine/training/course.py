@@ -73,6 +73,7 @@ class Listener(NamedTuple):
     batch: Callable[[int, int, int, int], None] = lambda epoch, epochs, done, total: None
     say: Callable[[str], None] = lambda words: None
     begins: Callable[[str], None] = lambda words: None  # what is trained, with every setting
+    look: Callable[[float, int], None] = lambda done, total: None  # after an epoch, without a GPU
 
 
 @dataclass(slots=True)
@@ -118,9 +119,12 @@ class Course:
         if self.trainer.device.type == "cuda":
             torch.cuda.synchronize()
         posed = self.trainer.posed if network is self.trainer.model else None  # an average has none
+        looked = perf_counter()
         row = {"epoch": epoch, "train": told, "val": self.probe.look(network, posed)}
+        ended = perf_counter()
         row |= {
-            "seconds": perf_counter() - began,
+            "seconds": ended - began,
+            "look_seconds": ended - looked,
             "images_per_second": len(self.data) * self.plan.settings.replays / trained,
         }
         self._judge(row)

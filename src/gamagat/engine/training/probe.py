@@ -17,8 +17,11 @@ from gamagat.data.core import Dataset
 from gamagat.defenses.adversary import Adversary
 from gamagat.defenses.core import Stand
 from gamagat.engine.judge import winners
+from gamagat.engine.quick.agreement import SAMPLE
 from gamagat.engine.runtime import borrowed
+from gamagat.engine.training.eyes import Eyes, quick_eyes
 from gamagat.engine.training.step import Recorder, as_written
+from gamagat.engine.watch import Onlooker, Watch
 from gamagat.pieces.gradients import logits_of
 from gamagat.pieces.losses import cross_entropy
 from gamagat.pieces.noise import Noise
@@ -82,6 +85,8 @@ class Probe:
     batch_size: int = 1000
     recorder: Recorder | None = None  # whoever plays a look as one recording
     parts: dict[int, Part] = field(default_factory=dict)
+    quick: bool = False  # whether attacks may see a stand-in that is made anew for each look
+    onlooker: Onlooker = field(default_factory=Onlooker)  # whom a look on a CPU talks to
 
     def look(self, model: nn.Module, posed: Stand | None = None) -> dict[str, float]:
         """Accuracy in percent, clean and under each attack, and the cross-entropy of clean and PGD images.
@@ -92,7 +97,8 @@ class Probe:
             posed.renew()
         with borrowed(model):
             places = torch.split(torch.arange(len(self.data)), self.batch_size)
-            looks = [self._seen(model, posed, number, part) for number, part in enumerate(places)]
+            eyes = self._eyes(model, posed)
+            looks = [self._seen(eyes, (number, id(model)), part) for number, part in enumerate(places)]
         count, seen = len(self.data), torch.stack(looks).sum(0).tolist()
         names = ["clean", *self.attacks]
         accuracies = {name: 100 * right / count for name, right in zip(names, seen, strict=False)}
@@ -101,18 +107,30 @@ class Probe:
             f"{name} validation loss": loss for name, loss in losses.items() if isfinite(loss)
         }
 
-    def _seen(self, model: nn.Module, posed: Stand | None, number: int, places: Tensor) -> Tensor:
+    def _eyes(self, model: nn.Module, posed: Stand | None) -> Eyes:
+        if posed is not None:
+            return Eyes(posed)
+        network = self._cast(model)
+        if self.device.type != "cpu":  # a recording cannot tell how far it is
+            return Eyes(network)
+        steps = sum(attack.steps for attack in self.attacks.values())
+        watch = Watch(self.onlooker, "a look", len(self.data), steps)
+        sample, _ = self.data.batch(torch.arange(min(SAMPLE, len(self.data))), self.device)
+        return Eyes(network, quick_eyes(model, sample) if self.quick else None, watch)
+
+    def _seen(self, eyes: Eyes, key: tuple[int, int], places: Tensor) -> Tensor:
         """What is seen of some images: how often the network is right of each kind, and its losses."""
         if self.recorder is None or len(self.data) * prod(self.data.shape) > STAYING:
-            return self._counted(model, posed, self._part(places))
+            return self._counted(eyes, self._part(places))
+        number, _ = key
         if number not in self.parts:
             self.parts[number] = self._part(places)
         part = self.parts[number]
 
         def look() -> None:
-            part.seen.copy_(self._counted(model, posed, part))
+            part.seen.copy_(self._counted(eyes, part))
 
-        self.recorder.play(("look", number, id(model)), look)
+        self.recorder.play(("look", *key), look)
         return part.seen
 
     def _part(self, places: Tensor) -> Part:
@@ -122,15 +140,18 @@ class Probe:
         seen = torch.zeros(1 + len(self.attacks) + len(LOSSES), device=self.device)
         return Part(x, y, Noise.for_images(self.data.ids[places].to(self.device)), seen)
 
-    def _counted(self, model: nn.Module, posed: Stand | None, part: Part) -> Tensor:
+    def _counted(self, eyes: Eyes, part: Part) -> Tensor:
         x, y, noise, _ = part
+        if eyes.watch is not None:
+            eyes.watch.begin(len(x))
         with nullcontext() if len(x) == self.batch_size else as_written():
             views = {
-                name: attack(posed or self._cast(model), x, y, self.threat, noise)
-                for name, attack in self.attacks.items()
+                name: eyes.attacked(attack, x, y, self.threat, noise) for name, attack in self.attacks.items()
             }
         seen = {"clean": x, **views}
-        logits = {name: self._logits(posed or self._cast(model), images) for name, images in seen.items()}
+        logits = {name: self._logits(eyes.network, images) for name, images in seen.items()}
+        if eyes.watch is not None:
+            eyes.watch.end(len(x))
         right = [(winners(scores) == y).sum() for scores in logits.values()]
         losses = [F.cross_entropy(logits[name], y, reduction="sum") for name in LOSSES]
         return torch.stack([value.float() for value in (*right, *losses)])

@@ -18,7 +18,7 @@ from gamagat.engine.checks import check_door
 from gamagat.engine.manifest import circumstances, data_hash, write_json
 from gamagat.engine.plan import read_threat
 from gamagat.engine.ranks import Ranks, ranks
-from gamagat.engine.runtime import borrowed, choose_device, telling_of_loss
+from gamagat.engine.runtime import borrowed, choose_device, default_batch_size, telling_of_loss
 from gamagat.engine.training.checkpoint import Story, load_checkpoint
 from gamagat.engine.training.course import LAST, METRICS, SELECTED, Course, Listener, TrainingRequest
 from gamagat.engine.training.feed import divided, make_feed
@@ -28,6 +28,7 @@ from gamagat.engine.training.probe import Probe, probes
 from gamagat.engine.training.settings import Plan, make_plan
 from gamagat.engine.training.splits import split_data
 from gamagat.engine.training.step import Trainer
+from gamagat.engine.watch import Onlooker
 from gamagat.errors import ConfigError, RunError
 from gamagat.models.core import build_model
 from gamagat.pieces.augment import Augment, crop_flip, resized_crop_flip, untouched
@@ -71,10 +72,11 @@ def train(request: TrainingRequest, listener: Listener = Listener()) -> Trained:
         trainer = _trainer(request, plan, train_data, threat, device, precision, group)
         held.enter_context(_alone(_made(request.out), group))
         folder = _folder(request, plan, train_data, threat, device, group)
-        pixels = torch.Size(val_data.shape).numel()
         probe = Probe(
             val_data.head(plan.settings.probe), threat, device, probes(family), precision.attack,
-            batch_size=1000 * max(1, 4000 // pixels), recorder=trainer.recorder,
+            batch_size=_looked_at(val_data.shape, device), recorder=trainer.recorder,
+            quick=request.precision == "auto",
+            onlooker=Onlooker(lambda _, done, total: listener.look(done, total)),
         )  # fmt: skip
         story = load_checkpoint(folder, trainer) or Story()
         if trainer.compiled and len(story.rows) < plan.settings.epochs:
@@ -130,6 +132,13 @@ def choose_precision(name: str, device: torch.device) -> Precision:
         raise ConfigError(f"precision must be auto or fp32, got {name!r}")
     fast = name == "auto" and device.type == "cuda"
     return Precision(torch.float16, torch.float16) if fast else Precision()
+
+
+def _looked_at(shape: tuple[int, ...], device: torch.device) -> int:
+    """Validation images that are looked at together: a recording wants many."""
+    if device.type == "cpu":
+        return default_batch_size(shape, device)
+    return 1000 * max(1, 4000 // torch.Size(shape).numel())
 
 
 def _data(request: TrainingRequest) -> tuple[Dataset, Dataset]:
