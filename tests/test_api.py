@@ -4,6 +4,7 @@ import torch
 from torch import nn
 
 import gamagat
+from gamagat.data.core import from_tensors
 from gamagat.engine.watch import Onlooker
 from gamagat.errors import ConfigError, DataError, ModelError
 from helpers import images_like, seeded, tiny_network
@@ -274,3 +275,17 @@ def test_what_the_doctor_notes_is_a_warning():
     labels = model(images).argmax(1)
     with pytest.warns(UserWarning, match="eps is 0.031"):
         gamagat.evaluate(model, (images, labels), "fgsm", eps="0.031")
+
+
+def test_tensors_have_the_settings_of_their_data_by_name(small_model, batch):
+    images, labels = batch
+    data = from_tensors(images, name="mine", labels=labels, classes=map(str, range(5)), preset="mnist")
+    by_name = gamagat.evaluate(small_model, batch, "pgd:steps=40", eps=0.02, preset="mnist")
+    assert (
+        by_name.attacks[0].spec
+        == gamagat.evaluate(small_model, data, "pgd:steps=40", eps=0.02).attacks[0].spec
+    )
+    assert "rate=0.0333" in by_name.attacks[0].spec
+    assert "rate=0.25" in gamagat.evaluate(small_model, batch, "pgd:steps=40", eps=0.02).attacks[0].spec
+    with pytest.raises(ConfigError, match="unknown preset 'mnits'"):
+        gamagat.evaluate(small_model, batch, "pgd", eps=0.02, preset="mnits")

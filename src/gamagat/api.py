@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -152,16 +152,21 @@ def evaluate(
     out: str | Path | None = None,
     onlooker: Onlooker = Onlooker(say=_warn),
     force: bool = False,
+    preset: str | None = None,
 ) -> Evaluation:
     """Clean accuracy, accuracy under each attack, and the worst case; the judge confirms every success.
 
     `data` is a data set of gamagat's or its name, images and labels, or batches of them such as a DataLoader.
+    A data set brings the settings of attacks that are usual for it; `preset`, such as "mnist", does so for
+    tensors.
     With `out` the run is kept in that folder, and the same call goes on with it. The doctor looks first: what
     makes the numbers worthless is an error unless `force` is given, the rest is told to the onlooker.
     """
     batch_size, restarts, seed = _size(batch_size), whole(restarts, "restarts"), whole(seed, "seed")
     attacks = [attacks] if isinstance(attacks, str) else list(attacks)
+    _check_preset(preset)
     data = data if isinstance(data, Dataset) else _gathered(model, data, force)
+    data = replace(data, preset=preset or data.preset)
     device = device_of(model) or torch.device("cpu")
     threat = read_threat(norm, eps, dict(data.eps))
     plan = plan_attacks(attacks, data.preset, restarts, threat.norm)

@@ -26,8 +26,9 @@ from gamagat.registry import Registry
 ATTACKS: Registry[Attack] = Registry("attack", "gamagat.attacks")
 
 # What an attack may be: one that looks for the nearest adversarial image, also beyond eps; one that knows L2
-# alone; one that needs four classes for its loss and takes another where there are fewer.
-MINIMUM_NORM, L2_ONLY, USES_DLR = "minimum-norm", "l2-only", "uses-dlr"
+# alone; one that needs four classes for its loss and takes another where there are fewer; one that walks
+# `steps` steps of `rate` * eps.
+MINIMUM_NORM, L2_ONLY, USES_DLR, STRIDES = "minimum-norm", "l2-only", "uses-dlr", "strides"
 
 
 @runtime_checkable

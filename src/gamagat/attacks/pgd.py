@@ -3,7 +3,7 @@
 from typing import Literal
 
 from gamagat.attacks.combine import Aimed, least_likely, random_wrong
-from gamagat.attacks.core import ATTACKS, HUGE, TINY, Attack, IterativeAttack, check_options
+from gamagat.attacks.core import ATTACKS, HUGE, STRIDES, TINY, Attack, IterativeAttack, check_options
 from gamagat.pieces.losses import by_autograd, cross_entropy, target_likelihood
 from gamagat.pieces.rules import projected_ascent
 from gamagat.pieces.schedules import constant
@@ -38,13 +38,13 @@ def ifgsm(steps: int = 7, as_published: bool = False) -> Attack:
     return _ascent(at_image, 1.0 / max(steps, 1), steps, as_published)
 
 
-@ATTACKS.register("pgd", presets={"mnist": {"rate": MNIST_RATE}})
+@ATTACKS.register("pgd", presets={"mnist": {"rate": MNIST_RATE}}, tags=[STRIDES])
 def pgd(steps: int = 100, rate: float = 0.25, as_published: bool = False) -> Attack:
     """Projected gradient ascent on the cross-entropy from a uniform start, in steps of rate * eps."""
     return _ascent(unclipped(uniform) if as_published else uniform, rate, steps, as_published)
 
 
-@ATTACKS.register("pgd-targeted", presets={"mnist": {"rate": MNIST_RATE}})
+@ATTACKS.register("pgd-targeted", presets={"mnist": {"rate": MNIST_RATE}}, tags=[STRIDES])
 def pgd_targeted(
     target: Literal["least-likely", "random"] = "least-likely",
     steps: int = 500,

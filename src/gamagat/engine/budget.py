@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from gamagat.attacks.combine import gradients, passes
 from gamagat.attacks.core import ATTACKS
+from gamagat.engine.checkup.reach import reaching
 from gamagat.engine.ledger import CLEAN
 from gamagat.engine.plan import plan_attack
 from gamagat.engine.run import Run, Table
@@ -98,7 +99,7 @@ def spec_for_budget(spec: str, budget: int, preset: str | None = None, classes: 
     """The attack with as many steps as the budget allows, shared equally among its restarts and targets.
 
     The budget counts gradients, or forward passes of an attack that needs no gradient. An attack without
-    steps to set stays as it is.
+    steps to set stays as it is; one whose usual steps would be too few to come anywhere takes longer ones.
     """
     if budget < 1:
         raise ConfigError(f"the budget must be at least 1 gradient evaluation per image, got {budget}")
@@ -107,4 +108,4 @@ def spec_for_budget(spec: str, budget: int, preset: str | None = None, classes: 
         return spec
     runs = [run for _, run in plan_attack(format_spec(name, options | {"steps": 1}), preset).runs]
     step = sum(gradients(run, classes) for run in runs) or sum(passes(run) for run in runs)
-    return format_spec(name, options | {"steps": max(1, budget // step)})
+    return format_spec(name, reaching(name, options | {"steps": max(1, budget // step)}, preset))

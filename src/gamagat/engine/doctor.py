@@ -28,6 +28,7 @@ from gamagat.engine.checkup.outputs import (
 )
 from gamagat.engine.checkup.pixels import pixel_range
 from gamagat.engine.checkup.radius import eps_findings
+from gamagat.engine.checkup.reach import reach_findings
 from gamagat.engine.findings import Finding, Severity, worst_first
 from gamagat.engine.runtime import borrowed, fitted, full_precision
 from gamagat.pieces.threat import ThreatModel
@@ -63,6 +64,7 @@ def examine(
     `quick` looks at 32 images with a handful of passes. `attacks` are the specs that are to be run.
     """
     found = list(eps_findings(threat, data, eps_given)) if threat else []
+    found += reach_findings(attacks, data.preset)
     if refused := list(inference_weights(model)):  # such a network cannot even be borrowed
         return worst_first(found + refused)
     with untouched(model) as kept:

@@ -26,7 +26,7 @@ from gamagat.models.core import load_model
 from gamagat.models.loading.card import NAME
 from gamagat.pieces.starts import at_image
 
-FINAL = ("fgsm", "ifgsm", "pgd:steps=20", "gama-pgd")
+PGD_STEPS = {"mnist": 40}  # 20 of the usual length there would not lead to the edge of the ball
 NAMES = {"selected": SELECTED, "last": LAST}
 FAMILIES = {"digits": "digits", "mnist": "mnist", "cifar10": "cifar10", "imagenet100": "imagenet"}  # of data
 
@@ -34,10 +34,15 @@ FAMILIES = {"digits": "digits", "mnist": "mnist", "cifar10": "cifar10", "imagene
 def measure(trained: Trained, n: int | None = None, onlooker: Onlooker = Onlooker()) -> dict[str, Evaluation]:
     """The selected and the last epoch on the test images under the final attacks; each run is kept."""
     return {
-        which: evaluated(trained, which, FINAL, n, onlooker)
+        which: evaluated(trained, which, final(trained.plan.family), n, onlooker)
         for which in NAMES
         if which == "selected" or not _same(trained.folder)
     }
+
+
+def final(family: str | None) -> tuple[str, ...]:
+    """The attacks of the table that a training ends with."""
+    return ("fgsm", "ifgsm", f"pgd:steps={PGD_STEPS.get(family or '', 20)}", "gama-pgd")
 
 
 def _same(folder: Path) -> bool:
