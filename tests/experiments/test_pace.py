@@ -4,7 +4,10 @@ import pytest
 import torch
 from torch import nn
 
+from experiments.toy import shop_at
+from gamagat.errors import ModelError
 from gamagat.experiments import pace
+from gamagat.experiments.core import Network
 
 
 class Slow(nn.Module):
@@ -40,3 +43,14 @@ def test_where_more_images_only_take_longer_few_are_looked_at(monkeypatch):
 def test_other_processes_do_not_slow_the_forecast(monkeypatch):
     found = looked(monkeypatch, each_pass=0.0, each_image=1e-3, disturbed=5.0)
     assert found.forward == pytest.approx(1e-3)
+
+
+def test_a_network_that_fails_is_looked_at_once(tmp_path):
+    said: list[str] = []
+    shop = shop_at(tmp_path)
+    shop.say = said.append
+    paces = pace.Paces(shop)
+    for _ in range(3):
+        with pytest.raises(ModelError, match=r"the network cannot take images of shape \(1, 8, 8\)"):
+            paces.of(Network("digits", "m-lenet", "gat"))  # which is for images of 28 pixels
+    assert said == ["looking at the pace of m-lenet on digits"]

@@ -38,15 +38,22 @@ class Paces:
     """The pace of every network, measured once."""
 
     shop: Workshop
-    known: dict[tuple[str, str, bool], Pace] = field(default_factory=dict)
+    known: dict[tuple[str, str, bool], Pace | ModelError] = field(default_factory=dict)
 
     def of(self, network: Network, training: bool = False) -> Pace:
+        """Its pace; one that fails is asked once, too."""
         key = (network.model, network.data, training)
         if key not in self.known:
             if key[:2] not in {(model, data) for model, data, _ in self.known}:
                 self.shop.say(f"looking at the pace of {network.model} on {network.data}")
-            self.known[key] = self._measured(network, training)
-        return self.known[key]
+            try:
+                self.known[key] = self._measured(network, training)
+            except ModelError as error:
+                self.known[key] = error
+        found = self.known[key]
+        if isinstance(found, ModelError):
+            raise found
+        return found
 
     def _measured(self, network: Network, training: bool) -> Pace:
         facts, device = self.shop.cache.facts(network.data), choose_device(self.shop.device)
@@ -91,7 +98,7 @@ def _pace(model: Model, images: Images) -> Pace:
         ahead, whole = _seconds(forward, images), _seconds(both, images)
     except RuntimeError as error:  # a network that does not take these images
         raise ModelError(
-            f"the network cannot take images of shape {tuple(images.shape)}: {said(error)}"
+            f"the network cannot take images of shape {tuple(images.shape[1:])}: {said(error)}"
         ) from None
     return Pace(ahead, max(whole - ahead, 0.0))
 
