@@ -166,7 +166,7 @@ def figures():
     torch.set_num_threads(1)
     data, net = load_data("digits", "test").head(20), load_model("digits-cnn")
     return {
-        which: evaluate(net, data, eps=eps, attacks=["fgsm", "pgd:steps=3"])
+        which: evaluate(net, data, eps=eps, attacks=["fgsm", "pgd:steps=4"])
         for which, eps in {"selected": 0.1, "last": 0.4}.items()
     }
 
@@ -180,7 +180,7 @@ def test_the_table_has_a_row_for_each_epoch_and_a_column_for_each_attack(figures
         "epoch",
         "clean",
         "fgsm",
-        "pgd:steps=3",
+        "pgd:steps=4",
         "worst case",
         "selected",
         "last",
