@@ -38,6 +38,7 @@ def batch(small_model: nn.Module) -> tuple[Tensor, Tensor]:
 @pytest.fixture
 def command(monkeypatch, capsys):
     """Run the command in this process: exit code, standard output, standard error."""
+    monkeypatch.setattr("gamagat.reports.terminal.EVERY", float("inf"))  # on a busy machine it would speak up
 
     def call(*words: object) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["gamagat", *map(str, words)])
