@@ -196,10 +196,9 @@ def evaluate(
 
 def _heed(findings: list[Finding], onlooker: Onlooker, force: bool) -> None:
     for finding in findings:
-        words = f"{finding.check}: {finding.seen} {finding.why} {finding.do}"
         if finding.stops and not force:
-            raise ModelError(words)
-        onlooker.say(words)
+            raise ModelError(finding.words)
+        onlooker.say(finding.words)
 
 
 def _gathered(model: Callable[[Images], Scores], data: Any, force: bool) -> Dataset:

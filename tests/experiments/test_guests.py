@@ -12,6 +12,7 @@ from torch import nn
 import gamagat
 from experiments.toy import COLUMNS, GAT, shop_at, toy_table
 from experiments.toy_figure import toy_figure
+from gamagat.experiments import workshop
 from gamagat.experiments.core import Network, Slot
 from gamagat.experiments.drawing import run_figure
 from gamagat.experiments.runner import run
@@ -90,6 +91,16 @@ def test_a_line_that_is_drawn_of_one_is_looked_at_too(own, tmp_path):
     figure = toy_figure("losses").with_networks({"losses": own(ROUNDED)})
     sketch = run_figure(figure, shop_at(tmp_path / "cache"), draw)
     assert ["input-gradients" in line.reason for line in sketch.lines] == [True]
+
+
+def test_one_whose_figures_are_known_is_loaded_once(own, tmp_path, monkeypatch):
+    network, columns = own(AS_THEY_ARE), ("Clean", "FGSM", "PGD-40")
+    measured(tmp_path / "cache", network, *columns)
+    made, prepare = [], workshop.prepare
+    monkeypatch.setattr(workshop, "prepare", lambda request: made.append(request) or prepare(request))
+    cells, _ = measured(tmp_path / "cache", network, *columns)
+    assert all(cell.measured for cell in cells)
+    assert len(made) == 1
 
 
 def test_one_whose_code_has_changed_is_measured_again(own, tmp_path):

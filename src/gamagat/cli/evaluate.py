@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Annotated
 
@@ -12,6 +11,7 @@ import typer
 from rich.markup import escape
 
 from gamagat.cli.app import app
+from gamagat.cli.heeding import heed
 from gamagat.cli.options import (
     ATTACK,
     BATCH,
@@ -31,12 +31,11 @@ from gamagat.cli.options import (
     attacks_of,
 )  # fmt: skip
 from gamagat.engine.evaluate import INTERRUPTED
-from gamagat.engine.findings import Finding
 from gamagat.engine.ranks import Ranks
 from gamagat.engine.request import EvaluationRequest, prepare
 from gamagat.reports.findings import findings_view
 from gamagat.reports.tables import curve_lines, evaluation_table
-from gamagat.reports.terminal import busy, console, fail, note, onlooker
+from gamagat.reports.terminal import busy, console, note, onlooker
 
 LOOKING = "looking at the network and its data"
 UNFINISHED = 3  # exit code of an evaluation whose time was over before its end
@@ -94,7 +93,7 @@ def evaluate(
             screen.print(f"[dim]{name:>9}[/]  {escape(value)}", soft_wrap=not sys.stdout.isatty())
     with busy(LOOKING):
         found = prepared.check()
-    _heed(found, force)
+    heed([("", finding) for finding in found], force)
     with onlooker(quiet=as_json) as watching:
         result = prepared.run(watching)
     if as_json:
@@ -135,15 +134,3 @@ def doctor(
         console().print(findings_view(found))
     if any(finding.stops for finding in found):
         raise typer.Exit(1)
-
-
-def _heed(findings: Sequence[Finding], force: bool) -> None:
-    """Say what the doctor found before an evaluation; what makes its numbers worthless ends it."""
-    for finding in findings:
-        words = f"{finding.check}: {finding.seen} {finding.why} {finding.do}"
-        if finding.stops and not force:
-            fail(f"{words} (--force goes on)")
-        else:
-            note(words)
-    if any(finding.stops for finding in findings) and not force:
-        raise typer.Exit(2)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from gamagat.cli.app import app
+from gamagat.cli.heeding import heed
 from gamagat.cli.options import (
     BATCH,
     COUNT,
@@ -23,9 +23,8 @@ from gamagat.cli.options import (
     SPLIT,
     WEIGHTS,
 )  # fmt: skip
-from gamagat.engine.findings import Finding
 from gamagat.engine.transfer_request import TransferRequest, prepare_transfer
-from gamagat.reports.terminal import busy, fail, note, onlooker, show
+from gamagat.reports.terminal import busy, onlooker, show
 from gamagat.reports.transfer import transfer_table
 
 LOOKING = "looking at the networks and their data"
@@ -78,20 +77,7 @@ def transfer(
     )
     with busy(LOOKING):
         found = prepared.check()
-    _heed(found, force)
+    heed(found, force)
     with onlooker(quiet=as_json) as watching:
         result = prepared.run(watching)
     show(result.as_json(), [transfer_table(result)], as_json)
-
-
-def _heed(findings: Sequence[tuple[str, Finding]], force: bool) -> None:
-    """Say what the doctor found, and of which networks; what makes the numbers worthless ends it."""
-    for whose, finding in findings:
-        of = f"{whose}: " if whose else ""
-        words = f"{of}{finding.check}: {finding.seen} {finding.why} {finding.do}"
-        if finding.stops and not force:
-            fail(f"{words} (--force goes on)")
-        else:
-            note(words)
-    if any(finding.stops for _, finding in findings) and not force:
-        raise typer.Exit(2)

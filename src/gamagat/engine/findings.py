@@ -18,6 +18,11 @@ class Finding:
     do: str
 
     @property
+    def words(self) -> str:
+        """All of it in one line."""
+        return f"{self.check}: {self.seen} {self.why} {self.do}"
+
+    @property
     def stops(self) -> bool:
         """Whether a run should not go on without being told to."""
         return self.severity == "stop"

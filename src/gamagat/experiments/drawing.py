@@ -23,6 +23,7 @@ from gamagat.experiments.core import Network
 from gamagat.experiments.drawn import Drawn, Shown, drawn, not_drawn, of_points
 from gamagat.experiments.figures import POINTS, Figure, Line
 from gamagat.experiments.runner import check
+from gamagat.experiments.telling import in_words
 from gamagat.experiments.workshop import Workshop
 
 # A kind of plot, its sources, and the words around them, as `gamagat plot` takes them; the picture as JSON.
@@ -169,7 +170,7 @@ class Desk:
         attacks = () if line.attack is None else (line.attack,)
         request = replace(shop.request(line.as_slot(), None), attacks=attacks, max_seconds=None)
         began = monotonic()
-        with shop.looking() as onlooker, shop.in_words(f"drawing {line.plot}"):
+        with shop.looking() as onlooker, in_words(f"drawing {line.plot}", shop.device):
             watched = shop.clock.onlooker(onlooker)
             picture = self.draw(line.plot, (request.model,), request, watched)
         content = {"picture": picture, "seconds": monotonic() - began, "made": made}

@@ -36,18 +36,15 @@ class Guests:
         for finding in prepared.check():
             if finding.check in FOLLOWED and not followed:
                 continue
-            words = f"{finding.check}: {finding.seen} {finding.why} {finding.do}"
             if finding.stops and not self.force:
-                raise ModelError(f"{words} (--force goes on)")
-            say(f"{name}: {words}")
+                raise ModelError(f"{finding.words} (--force goes on)")
+            say(f"{name}: {finding.words}")
 
     def meet(self, name: str, home: Path, prepared: Prepared, say: Say) -> None:
         """Set aside what was measured of another network of the same name and weights, if there is any.
 
         Its code decides as well, and changes while a user works on it.
         """
-        if home in self.met:
-            return
         with borrowed(prepared.model):
             model = fitted(prepared.model)
             check_door(model, prepared.data, prepared.device, self.force)

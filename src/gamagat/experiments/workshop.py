@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from time import monotonic, sleep
+from time import monotonic
 from typing import Any
 
-import torch
 from torch import nn
 
 from gamagat.attacks.network import OutOfTime
@@ -20,7 +19,7 @@ from gamagat.engine.manifest import Manifest, circumstances, write_json
 from gamagat.engine.request import EvaluationRequest, Prepared, prepare
 from gamagat.engine.results import Evaluation, summarize
 from gamagat.engine.run import RESULT, read_run
-from gamagat.engine.runtime import choose_device, telling_of_loss
+from gamagat.engine.runtime import choose_device
 from gamagat.engine.share import Share
 from gamagat.engine.training.card import write_card
 from gamagat.engine.training.checkpoint import NAME as CHECKPOINT
@@ -28,12 +27,13 @@ from gamagat.engine.training.checkpoint import SOUND
 from gamagat.engine.training.run import SELECTED, Listener, TrainingRequest, train
 from gamagat.engine.transfer_request import TransferRequest, transfer
 from gamagat.engine.watch import Onlooker
-from gamagat.errors import CheckpointError, DamagedError, ModelError, RunError
+from gamagat.errors import DamagedError, ModelError, RunError
 from gamagat.experiments.cache import EVALUATED, Cache, read_kept, words_and_weights
 from gamagat.experiments.cells import Cell, of_distances, of_share
 from gamagat.experiments.clock import Clock
 from gamagat.experiments.core import Measure, Network, Slot, Table
 from gamagat.experiments.guests import Guests, set_aside
+from gamagat.experiments.telling import in_words, own_weights, waiting
 from gamagat.experiments.words import without_way
 from gamagat.models.loading.card import read_card
 
@@ -58,16 +58,6 @@ class Workshop:
     guests: Guests = field(default_factory=Guests)
     last: tuple[tuple[str, Path | None], nn.Module] | None = None  # the network that was measured last
 
-    @contextmanager
-    def in_words(self, what: str) -> Iterator[None]:
-        """A failure of torch's is told in its place of the table, and the next place has its turn."""
-        try:
-            with telling_of_loss(None if self.device == "auto" else torch.device(self.device)):
-                yield
-        except RuntimeError as error:
-            words = " ".join(str(error).split()) or "it failed"
-            raise ModelError(f"{what} failed with {type(error).__name__}: {words[:300]}") from error
-
     def say_once(self, words: str) -> None:
         """What is as true of every table and place."""
         if words not in self.said:
@@ -78,8 +68,8 @@ class Workshop:
         """The folder of a network, trained if need be."""
         home = self.cache.home(network)
         self.cache.remember(network)
-        if network.given:
-            with self.in_words(network.name):
+        if network.given and home not in self.guests.met:
+            with in_words(network.name, self.device):
                 prepared = prepare(self.request(Slot("", "", network, Measure()), None))
                 self.guests.meet(network.name, home, prepared, self.say)
         if self.cache.is_trained(network):
@@ -89,24 +79,10 @@ class Workshop:
         self.clock.check()
         with suppress(OSError):  # which the training tells
             home.mkdir(parents=True, exist_ok=True)
-        with alone_in(home, self._waiting(f"trains {network.name}")):
+        with alone_in(home, waiting(f"trains {network.name}", self.say, self.clock)):
             if not self.cache.is_trained(network):  # by the process that was waited for
                 self._train(network, home)
         return home
-
-    def _waiting(self, what: str) -> Callable[[], None]:
-        """What is done while another process does the same: it is said once, and waited for."""
-        said = False
-
-        def wait() -> None:
-            nonlocal said
-            if not said:
-                self.say(f"waiting for another process that {what}")
-            said = True
-            self.clock.check()
-            sleep(0.5)
-
-        return wait
 
     def _train(self, network: Network, home: Path) -> None:
         """Train a network in its folder until its card is written."""
@@ -116,7 +92,7 @@ class Workshop:
             self.cache.precision,
         )  # fmt: skip
         self.say(f"training {network.name}")
-        with self.listening() as listener, self.in_words(f"training {network.name}"):
+        with self.listening() as listener, in_words(f"training {network.name}", self.device):
             trained = train(request, self.clock.watched(listener))
         write_card(trained, {})
         for checkpoint in (CHECKPOINT, SOUND):  # twice the network's size each, and of no more use
@@ -163,7 +139,7 @@ class Workshop:
         what = f"measures {slot.row}, {slot.column}" if source is None else f"makes images on {source.name}"
         with suppress(OSError):  # which whoever writes there tells
             file.parent.mkdir(parents=True, exist_ok=True)
-        return alone_in(file, self._waiting(what))
+        return alone_in(file, waiting(what, self.say, self.clock))
 
     def _measured(self, table: Table, slot: Slot, place: Path) -> Cell:
         self.clock.check()
@@ -171,7 +147,7 @@ class Workshop:
         self.say(f"measuring {slot.row}, {slot.column}")
         if slot.measure.source is not None:
             return self._carried_cell(table, slot, self._carry_all(table, slot))
-        with self.looking() as onlooker, self.in_words(slot.measure.attack or EVALUATED):
+        with self.looking() as onlooker, in_words(slot.measure.attack or EVALUATED, self.device):
             result = self._prepared(slot, place).run(onlooker)
         if result.stopped == INTERRUPTED:
             raise KeyboardInterrupt
@@ -208,31 +184,18 @@ class Workshop:
         attacked = slot.measure.source or slot.network
         for network in slot.networks:
             if network.given:
-                with self.in_words(network.name):
+                with in_words(network.name, self.device):
                     prepared = prepare(self.request(replace(slot, network=network), None))
                     self.guests.examine(network.name, prepared, self.say_once, network == attacked)
 
     def _prepared(self, slot: Slot, place: Path) -> Prepared:
         """The evaluation of a slot; on the network of the last one if it is the same, and compiled once."""
-        with self._own_weights(slot.network):
+        network = slot.network
+        with nullcontext() if network.given else own_weights(self.cache.home(network)):
             prepared = prepare(self.request(slot, place))
         if self.last is None or self.last[0] != self.files(slot.network):
             self.last = self.files(slot.network), prepared.model
         return replace(prepared, model=self.last[1])
-
-    @contextmanager
-    def _own_weights(self, network: Network) -> Iterator[None]:
-        """Of weights that were trained here, advice on those of others would be wrong."""
-        try:
-            yield
-        except CheckpointError as error:
-            if network.given:
-                raise
-            home = self.cache.home(network)
-            raise ModelError(
-                f"the network that was trained in {home} cannot be read any more; remove this folder, and "
-                "the same command trains it again"
-            ) from error
 
     def _cell(self, table: Table, slot: Slot, result: Evaluation, place: Path) -> Cell:
         attack = result.attacks[0]
@@ -294,7 +257,7 @@ class Workshop:
             repr(self.cache.eps(network, measure)), (measure.attack,), self.cache.seed, self.batch_size,
             self.device, force=self.guests.force,
         )  # fmt: skip
-        with self.looking() as onlooker, self.in_words(measure.attack):
+        with self.looking() as onlooker, in_words(measure.attack, self.device):
             result = transfer(request, self.clock.onlooker(onlooker))
         made = circumstances(choose_device(self.device), self.batch_size or 0, 1)
         common = {"seconds": (monotonic() - began) / len(slots), "made": made}
