@@ -19,7 +19,7 @@ from gamagat.engine.evaluate import INTERRUPTED, TIME_OVER
 from gamagat.engine.request import EvaluationRequest, prepare
 from gamagat.engine.training.run import Listener
 from gamagat.errors import ConfigError, DataError
-from gamagat.experiments import cache, workshop
+from gamagat.experiments import cache, telling, workshop
 from gamagat.experiments.cells import of_distances, of_others
 from gamagat.experiments.clock import Clock
 from gamagat.experiments.core import Derived, Measure, Network, Slot, Table, grid
@@ -111,7 +111,7 @@ def test_what_another_process_trains_is_waited_for_and_not_trained_again(filled,
 
     other = alone_in(home, lambda: pytest.fail("who else?"))
     other.__enter__()
-    monkeypatch.setattr(workshop, "sleep", done_meanwhile)
+    monkeypatch.setattr(telling, "sleep", done_meanwhile)
     monkeypatch.setattr(workshop, "train", lambda *_: pytest.fail("it trains as well"))
     assert shop.trained(GAT) == home
     assert said == ["waiting for another process that trains gat, digits-cnn, digits"]

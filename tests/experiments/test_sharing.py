@@ -8,7 +8,7 @@ import pytest
 from experiments.toy import COLUMNS, GAT, NORMAL, shop_at, toy_table
 from gamagat.engine.alone import LOCK, alone_in, beside
 from gamagat.engine.evaluate import TIME_OVER
-from gamagat.experiments import workshop
+from gamagat.experiments import telling, workshop
 from gamagat.experiments.core import Measure, Network
 from gamagat.experiments.forecast import forecast
 from gamagat.experiments.runner import run
@@ -41,7 +41,7 @@ def test_what_another_process_measures_is_waited_for_and_not_measured_again(fres
     held = beside(place) if column == "FGSM" else fresh.cache.home(NORMAL) / LOCK
     other = alone_in(held, lambda: pytest.fail("who else?"))
     other.__enter__()
-    monkeypatch.setattr(workshop, "sleep", done_meanwhile)
+    monkeypatch.setattr(telling, "sleep", done_meanwhile)
     assert run(table, fresh).cells == [measured]
     what = "measures GAT, FGSM" if column == "FGSM" else f"makes images on {NORMAL.name}"
     assert said == [f"waiting for another process that {what}"]
