@@ -6,6 +6,7 @@ names recipes of ResNet-18 on CIFAR-10, or with `--data mnist` of M-LeNet; witho
 A network is trained, loaded and compiled once, of several each in a process of its own. What is known already
 is skipped, so the same line goes on after any interruption; `--missing` leaves out what the results hold,
 too, for those who have them and not the networks. `--list` says what is to be measured, as commands.
+`--checkpoint gat=zoo:gat-resnet18-cifar10` measures a network that is there in place of training one.
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from math import inf
 from pathlib import Path
 from time import monotonic, sleep
+from types import MappingProxyType
 
 from gamagat.engine.evaluate import INTERRUPTED
 from gamagat.engine.runtime import GPU_LOST, choose_device
@@ -29,7 +31,7 @@ from gamagat.errors import ConfigError, GamagatError
 from gamagat.experiments.cache import Cache
 from gamagat.experiments.cells import Cell
 from gamagat.experiments.clock import Clock
-from gamagat.experiments.core import EXPERIMENTS, Slot, Table
+from gamagat.experiments.core import EXPERIMENTS, Network, Slot, Table
 from gamagat.experiments.defences import MODELS, RECIPES, recipe_of
 from gamagat.experiments.drawing import Sketch, run_figure
 from gamagat.experiments.drawn import Drawn
@@ -42,7 +44,7 @@ from gamagat.experiments.results import (
     save_result,
 )
 from gamagat.experiments.runner import Outcome, check, run
-from gamagat.experiments.words import command_for
+from gamagat.experiments.words import command_for, read_networks, words_for
 from gamagat.experiments.workshop import Workshop
 from gamagat.reports.reproduction import draw, paint
 from gamagat.reports.terminal import log, onlooker
@@ -69,11 +71,14 @@ def recipes_of(data: str, names: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(recipe for recipe in found if recipe is not None))
 
 
-def parts(recipe: str, data: str, names: Sequence[str]) -> list[Table | Figure]:
-    """What is measured on a network, table by table, and drawn of it."""
+def parts(
+    recipe: str, data: str, names: Sequence[str], given: Mapping[str, Network] = MappingProxyType({})
+) -> list[Table | Figure]:
+    """What is measured on a network, table by table, and drawn of it; one may be given for its recipe."""
     wanted = _as_in_tables(recipe, data)
     found = [_part(find_any(name), wanted, data) for name in names]
-    return [part for part in found if part.rows]
+    instead = {"all": given[wanted]} if wanted in given else {}
+    return [part.with_networks(instead) for part in found if part.rows]
 
 
 def _part(whole: Table | Figure, wanted: str, data: str) -> Table | Figure:
@@ -102,9 +107,18 @@ def _as_in_tables(recipe: str, data: str) -> str:
     return {spec.partition(":")[0]: spec for spec in specs}.get(recipe, recipe)
 
 
+def given_by_recipe(words: Sequence[str], data: str, known: Sequence[str]) -> dict[str, Network]:
+    """Networks that are there already, by the recipe whose places they take."""
+    given = {_as_in_tables(name, data): network for name, network in read_networks(words).items()}
+    for name in given:
+        if name not in known:
+            raise ConfigError(f"no network of recipe {name!r} is needed here; recipes are {', '.join(known)}")
+    return given
+
+
 def left_for(recipe: str, options: argparse.Namespace, shop: Workshop) -> list[Table | Figure]:
     """What is to be measured on a network."""
-    found = parts(recipe, options.data, options.tables)
+    found = parts(recipe, options.data, options.tables, options.given)
     if options.missing:
         found = [lacking(part, shop, options.results) for part in found]
     return [part for part in found if part.rows]
@@ -117,14 +131,20 @@ def commands(part: Table | Figure) -> Iterator[str]:
         alike.setdefault(tuple(place.column for place in _places(part) if place.row == row), []).append(row)
     for columns, rows in alike.items():
         words = ["gamagat", "reproduce", part.name, "--rows", ",".join(rows), "--columns", ",".join(columns)]
-        yield shlex.join(words)
+        yield shlex.join([*words, *(f"--checkpoint=all={network}" for network in given_to(part))])
+
+
+def given_to(part: Table | Figure) -> list[str]:
+    """The network that was given for these places, as `--checkpoint` takes it."""
+    return [words_for(network) for network in part.networks if network.given]
 
 
 def work(todo: Sequence[Table | Figure], results: Path, shop: Workshop) -> int:
     """All that is to be measured on one network; the exit code."""
     empty = 0
     for part in todo:
-        shop.command = command_for(part.name, shop.cache, [], {})
+        given = [f"all={network}" for network in given_to(part)]
+        shop.command = command_for(part.name, shop.cache, given, {}, part.columns)
         outcome = _drawn(part, results, shop) if isinstance(part, Figure) else _measured(part, results, shop)
         empty += len(outcome.missing)
         if outcome.stopped is not None:
@@ -249,6 +269,7 @@ def _main(options: argparse.Namespace) -> int:
     cache = Cache(options.cache, options.data_dir, n=options.n)
     shop = Workshop(cache, options.device, options.batch_size, Clock(options.max_seconds), say=log)
     shop.listening, shop.looking = partial(training_listener, quiet=False), partial(onlooker, quiet=False)
+    options.given = given_by_recipe(options.checkpoint, options.data, known)
     _check(recipes, known, options, replace(shop, device="cpu"))
     todo = {recipe: left_for(recipe, options, shop) for recipe in recipes}
     todo = {recipe: left for recipe, left in todo.items() if left}
@@ -285,7 +306,7 @@ def _check(recipes: Sequence[str], known: list[str], options: argparse.Namespace
     if not recipes:
         raise ConfigError(f"{','.join(options.tables)} measures no defence on {options.data}")
     for recipe in recipes:
-        found = parts(recipe, options.data, options.tables)
+        found = parts(recipe, options.data, options.tables, options.given)
         if not found:
             raise ConfigError(
                 f"no place of {','.join(options.tables)} is measured on {recipe!r} for {options.data}; "
@@ -310,6 +331,9 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--cache", type=Path, default=Path("runs/reproduce"), help="of trained networks")
     parser.add_argument("--results", type=Path, default=Path("results"), help="brought up to date")
+    parser.add_argument(
+        "--checkpoint", action="append", default=[], help="RECIPE=MODEL@FILE or RECIPE=FOLDER"
+    )
     parser.add_argument("--missing", action="store_true", help="only what the results do not hold yet")
     parser.add_argument("--n", type=int, help="only the first so many test images")
     parser.add_argument("--device", default="auto")

@@ -89,6 +89,11 @@ def test_what_is_to_be_measured_is_told_as_commands(called):
         (["rfgsm-at", "gta", "--list"], "measured on 'gta' for cifar10; recipes are standard, fgsm-at,"),
         (["--tables", "tableS5", "--list"], "tableS5 measures no defence on cifar10"),
         (["rfgsm-at", "gat", "--device", "nonsense"], "device 'nonsense' is not to be had here"),
+        (
+            ["--checkpoint", "gta=zoo:x", "--list"],
+            "no network of recipe 'gta' is needed here; recipes are standard,",
+        ),
+        (["--checkpoint", "gat=zoo:x", "--list"], "unknown network of the zoo 'x'"),
         (["rfgsm-at", "--batch-size", "0"], "the batch size must be at least 1"),
         (["rfgsm-at", "--max-seconds", "0"], "the time must be positive"),
         (["rfgsm-at", "--n", "0"], "the number of images must be positive, got 0"),
@@ -156,6 +161,26 @@ def test_all_of_a_network_is_measured_on_one_copy_of_it(at_work, monkeypatch, tm
     assert len(cells(tmp_path)) == 10
     assert at_work("--missing") == 0
     assert "nothing to do" in capsys.readouterr().out
+
+
+def test_a_network_that_is_given_takes_all_places_of_its_recipe(at_work, tmp_path, capsys):
+    (trained,) = (tmp_path / "cache" / "networks").glob("standard-*")
+    given = ["--checkpoint", f"gat={trained}", "--missing"]
+    assert at_work("gat", *given) == 0
+    columns = "--columns 'Clean,FGSM,PGD-40,CW mean L2,transfer'"
+    assert capsys.readouterr().out.startswith(
+        f"gamagat reproduce toy --rows GAT {columns} --checkpoint=all={trained}\n"
+    )
+    found = cells(tmp_path)
+    assert {row for row, _ in found} == {"GAT"}
+    assert all(cell["recipe"] is None and cell["model"] == trained.name for cell in found.values())
+    assert found["GAT", "FGSM"]["command"] == (
+        f"gamagat reproduce toy {columns} --n 40 --set epochs=1 --set probe=20 "
+        f"--checkpoint all={trained.name} --seed 5"
+    )
+    for words in (given, ["--missing"]):  # which stands until another is given
+        assert at_work("gat", *words) == 0
+        assert "nothing to do" in capsys.readouterr().out
 
 
 def test_a_part_of_the_images_is_a_trial(script, at_work, monkeypatch):

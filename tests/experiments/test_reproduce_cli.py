@@ -127,6 +127,7 @@ def test_a_network_of_ones_own(command, tmp_path):
     assert code == 0
     assert cell["recipe"] is None
     assert cell["ours"] > 90
+    assert cell["command"].startswith("gamagat reproduce toy --columns Clean --n 40 ")
     assert cell["command"].endswith("--checkpoint GAT=digits-cnn@digits-cnn.safetensors")
 
 
@@ -168,6 +169,14 @@ def test_of_a_folder_only_its_name_is_written_down(tmp_path):
         "gamagat reproduce table2 --checkpoint GAT=mine --checkpoint FBF=hf:someone/net "
         "--checkpoint ATF=zoo:gat-m-lenet-mnist"
     )
+
+
+def test_of_columns_as_much_is_written_down_as_decides_figures(tmp_path):
+    """In others a row may be of other data, for which the network that is given is none."""
+    cache, given = Cache(tmp_path), ["GAT=zoo:gat-m-lenet-mnist"]
+    wanted = "gamagat reproduce tableS9 --columns 'MNIST Square' --checkpoint GAT=zoo:gat-m-lenet-mnist"
+    assert command_for("tableS9", cache, given, {}, ["MNIST Square"]) == wanted
+    assert command_for("tableS9", cache, [], {}, ["MNIST Square"]) == "gamagat reproduce tableS9"
 
 
 @pytest.mark.parametrize(

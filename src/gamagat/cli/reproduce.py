@@ -115,12 +115,13 @@ def reproduce(
         return
     settings = read_settings(attack_option or [])
     whole = find_any(name).with_settings(settings)
-    part = whole.only(listed(rows, "--rows"), listed(columns, "--columns"))
+    across = listed(columns, "--columns")
+    part = whole.only(listed(rows, "--rows"), across)
     part = part.with_networks(read_networks(checkpoint or []))  # a row's own, where all it has are one
     if results is not None:
         check_result(results, whole)
     store = Cache(cache, data_dir, parse_settings(option), n, seed, precision)
-    command = command_for(whole.name, store, checkpoint or [], settings)
+    command = command_for(whole.name, store, checkpoint or [], settings, across)
     bars = (partial(training_listener, quiet=as_json), partial(onlooker, quiet=as_json))
     shop = Workshop(store, device, batch_size, Clock(max_seconds), *bars, command, settings)
     shop.guests.force = force

@@ -173,11 +173,6 @@ class Ledger:
             row = found.fetchone()
             return None if row is None else bytes(row[0])
 
-    def image_keys(self) -> set[tuple[str, int]]:
-        """The verdicts that have an image."""
-        with self._explained("read"):
-            return set(self._base.execute("SELECT entry, id FROM images"))
-
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         self._base.execute("BEGIN")

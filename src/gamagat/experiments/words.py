@@ -31,6 +31,11 @@ def read_network(words: str) -> tuple[str, Network]:
     return row.strip(), Network("", model, weights=weights or None, given=True)
 
 
+def words_for(network: Network) -> str:
+    """What `read_network` has read of a network."""
+    return network.model if network.weights is None else f"{network.model}@{network.weights}"
+
+
 def read_networks(given: Sequence[str]) -> dict[str, Network]:
     """Read them all, each row once."""
     networks: dict[str, Network] = {}
@@ -65,9 +70,19 @@ def without_way(words: str) -> str:
     return Path(words).resolve().name if Path(words).is_dir() else words
 
 
-def command_for(name: str, store: Cache, checkpoints: Sequence[str], settings: Mapping[str, str]) -> str:
-    """The command that makes these figures again: all that decides them, and nothing about this machine."""
+def command_for(
+    name: str,
+    store: Cache,
+    checkpoints: Sequence[str],
+    settings: Mapping[str, str],
+    columns: Sequence[str] = (),
+) -> str:
+    """The command that makes these figures again: all that decides them, and nothing about this machine.
+
+    Columns matter where a network is given: in others its rows may need one for other data.
+    """
     words = ["gamagat", "reproduce", name]
+    words += ["--columns", ",".join(columns)] if columns and checkpoints else []
     words += ["--n", str(store.n)] if store.n is not None else []
     for key, value in store.options.items():
         words += ["--set", f"{key}={value}"]
