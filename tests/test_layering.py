@@ -21,6 +21,7 @@ ARROWS = {
         "reports",
         "engine",
         "experiments.cells",
+        "experiments.claims",
         "experiments.forecast",
         "experiments.results",
     },  # what tables hold, not what runs them

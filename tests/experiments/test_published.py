@@ -5,8 +5,10 @@ from pathlib import Path
 import pytest
 
 from gamagat.engine.share import wilson
+from gamagat.experiments.claims import ruled
 from gamagat.experiments.figures import all_names, find_any
 from gamagat.experiments.results import FigureResult, Result, read_results
+from gamagat.experiments.said import claims
 from gamagat.reports.measured import page
 
 ROOT = Path(__file__).parents[2]
@@ -18,7 +20,10 @@ each = pytest.mark.parametrize("result", TABLES, ids=lambda result: result.name)
 
 def test_the_page_is_made_of_what_is_in_the_folder():
     assert (ROOT / "docs" / "results.md").read_text() == page(
-        list(PUBLISHED.values()), all_names(), link="../results"
+        list(PUBLISHED.values()),
+        all_names(),
+        link="../results",
+        rulings=ruled(claims(), list(PUBLISHED.values())),
     )
 
 

@@ -19,6 +19,7 @@ from gamagat.engine.training.settings import parse_settings
 from gamagat.errors import ConfigError
 from gamagat.experiments.cache import Cache
 from gamagat.experiments.cells import Cell
+from gamagat.experiments.claims import ruled
 from gamagat.experiments.clock import Clock
 from gamagat.experiments.core import Network, Table
 from gamagat.experiments.drawing import run_figure
@@ -36,6 +37,7 @@ from gamagat.experiments.results import (
     save_result,
 )
 from gamagat.experiments.runner import check, run, train_networks
+from gamagat.experiments.said import claims
 from gamagat.experiments.words import command_for, listed, read_networks, read_settings
 from gamagat.experiments.workshop import Workshop
 from gamagat.reports.measured import page
@@ -264,7 +266,8 @@ def _write_page(results: Path | None, markdown: Path | None) -> None:
     if results is None or markdown is None:
         return
     link = Path(os.path.relpath(results.absolute(), markdown.absolute().parent)).as_posix()
-    words = page(read_results(results), all_names(), results.resolve().name, link)
+    found = read_results(results)
+    words = page(found, all_names(), results.resolve().name, link, ruled(claims(), found))
     partial = markdown.with_name(f".{markdown.name}.{os.getpid()}.part")
     try:
         partial.write_text(words)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from gamagat.experiments.cells import Cell
+from gamagat.experiments.claims import Ruling
 from gamagat.experiments.results import Drawn, FigureResult, Result
 from gamagat.reports.provenance import conditions, whose
 from gamagat.reports.reproduction import ends, figure, interval, signed
+from gamagat.reports.rulings import rulings_section
 
 PAGE = """# The paper's tables and figures, measured
 
@@ -23,14 +25,20 @@ def page(
     names: Sequence[str],
     folder: str = "results",
     link: str = "results",
+    rulings: Sequence[Ruling] = (),
 ) -> str:
     """All results as one page; what else there is to measure is named; `link` leads from the page to them."""
     parts = [PAGE.format(folder=folder)]
     cites = sorted({result.cite for result in results if result.cite})
     parts += [f"The paper: {cite}.\n" for cite in cites]
-    parts += ["\n".join(_overview(results, names))]
+    parts += ["\n".join(_overview(results, names)), *_joined(rulings_section(rulings))]
     sections = (_figure(one, link) if isinstance(one, FigureResult) else _section(one) for one in results)
     return "\n".join([*parts, *map("\n".join, sections)])
+
+
+def _joined(lines: Iterable[str]) -> list[str]:
+    """A section, if there is anything in it."""
+    return [words] if (words := "\n".join(lines)) else []
 
 
 def _overview(results: Sequence[Result | FigureResult], names: Sequence[str]) -> Iterator[str]:
