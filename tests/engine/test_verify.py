@@ -11,6 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from small_run import RowByRow, small_data, small_run
+from torch import Tensor
 
 from gamagat.engine.codec import decode, encode
 from gamagat.engine.eight_bit import eight_bit
@@ -143,6 +144,24 @@ def test_a_claim_that_was_tampered_with_is_caught(run, key):
     claims = json.loads((run / "result.json").read_text())
     (run / "result.json").write_text(json.dumps(claims | {key: 12.5}))
     assert any(f"result.json says {key} is 12.5" in problem for problem in check(run).problems)
+
+
+class Overflowing(RowByRow):
+    """Its answers are no numbers where one pixel is bright."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        bright = images[:, 0, 3, 4] > 0.853
+        return super().forward(images) * torch.where(bright, torch.nan, 1.0)[:, None]
+
+
+def test_an_answer_that_is_no_number_is_no_class_the_second_time_either(tmp_path):
+    small_run(tmp_path / "run", model=Overflowing())
+    run = read_run(tmp_path / "run")
+    assert (run.table("clean")["prediction"] == -1).any()
+    assert any((run.table(entry)["prediction"] == -1).any() for entry in run.manifest.entries())
+    found = check(tmp_path / "run", Overflowing())
+    assert found.problems == []
+    assert found.standing.percent == json.loads((tmp_path / "run/result.json").read_text())["robust_accuracy"]
 
 
 def test_other_weights_are_caught_twice(run):

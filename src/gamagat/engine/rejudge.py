@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from gamagat.attacks.network import Network
 from gamagat.data.core import Dataset
 from gamagat.engine.eight_bit import eight_bit
+from gamagat.engine.judge import winners
 from gamagat.engine.ledger import CLEAN
 from gamagat.engine.run import NOT_RUN, Run, Table
 from gamagat.engine.runtime import full_precision
@@ -59,7 +60,7 @@ def judge_again(run: Run, second: Second) -> NDArray[np.bool_]:
             second.problems += _disagreements(entry, table[part], images, x, y, second)
             if entry != CLEAN:
                 rounded = eight_bit(images, x, second.threat)
-                wrong = second.logits(rounded).argmax(1) != y
+                wrong = winners(second.logits(rounded)) != y
                 fallen[part] |= (wrong & second.threat.contains(rounded, x)).cpu().numpy()
     return fallen
 
@@ -87,7 +88,7 @@ def _disagreements(
     """One clause for each verdict of a batch that does not hold."""
     logits = second.logits(images)
     stored = torch.from_numpy(rows["prediction"].astype(np.int64)).to(logits.device)
-    now, distance = logits.argmax(1), second.threat.distance(images, x).cpu().numpy()
+    now, distance = winners(logits), second.threat.distance(images, x).cpu().numpy()
     other, close = stored != now, _near_ties(logits, stored)
     second.near_ties += int((other & close).sum())
     fooled = torch.from_numpy(rows["fooled"] == 1)
