@@ -1,9 +1,11 @@
 """The class with AutoAttack's calling convention."""
 
 import warnings
+from collections.abc import Iterator
 
 import pytest
 import torch
+from torch import Tensor, nn
 
 import gamagat
 from gamagat.errors import ConfigError, DataError, ModelError
@@ -170,3 +172,36 @@ def test_few_classes_are_warned_of():
 def test_bad_options_are_one_sentence(case, options, words):
     with pytest.raises(ConfigError, match=words):
         gamagat.AutoAttack(case[0], **options)
+
+
+class Coarse(nn.Module):
+    """Like a GPU's products: where TF32 is allowed, the class of most images seems a little behind."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.exact = tiny_network()
+
+    def forward(self, images: Tensor) -> Tensor:
+        logits: Tensor = self.exact(images)
+        exact = torch.backends.cudnn.conv.fp32_precision == "ieee"
+        return logits if exact else logits - torch.tensor([0.0, 0.0, 0.0, 0.0, 0.05])
+
+
+@pytest.fixture
+def tf32() -> Iterator[None]:
+    """Convolutions may be coarse, as a GPU's are unless somebody says otherwise."""
+    place = torch.backends.cudnn.conv
+    before, place.fp32_precision = place.fp32_precision, "tf32"
+    yield
+    place.fp32_precision = before
+
+
+@pytest.mark.usefixtures("tf32")
+@pytest.mark.parametrize("name", ["apgd-ce", "apgd-t", "square"])
+def test_what_seems_to_fall_walks_on_until_the_judge_agrees(name):
+    """Every image can be fooled here; one that left too early would count as standing."""
+    model, x = seeded(Coarse), images_like(30)
+    y = model.exact(x).argmax(1)
+    attack = gamagat.AutoAttack(model, eps=0.2, version="custom", attacks_to_run=[name], verbose=False)
+    images = attack.run_standard_evaluation(x, y)
+    assert int((model.exact(images).argmax(1) == y).sum()) == 0

@@ -12,7 +12,7 @@ import torch
 
 from gamagat.attacks.combine import restarts as begin_again
 from gamagat.attacks.core import ATTACKS, FEW_CLASSES, USES_DLR, Attack, check_norm
-from gamagat.attacks.network import Network
+from gamagat.attacks.network import Network, predict
 from gamagat.attacks.outcome import Outcome
 from gamagat.data.core import Dataset, from_tensors, load_data
 from gamagat.engine.checks import check_batch_size, check_images, check_labels, check_model, said
@@ -26,7 +26,7 @@ from gamagat.engine.watch import Onlooker
 from gamagat.errors import ConfigError, DataError, ModelError, unknown
 from gamagat.pieces.noise import Noise
 from gamagat.pieces.threat import ThreatModel
-from gamagat.pieces.types import Images, Labels, Scores
+from gamagat.pieces.types import Images, Labels, Model, Scores
 from gamagat.registry import parse_spec, read_value, write_value
 
 
@@ -40,6 +40,7 @@ class ReadyAttack:
     seed: int = 0
     batch_size: int | None = None
     uses_dlr: bool = False
+    look: Callable[[Model, Images], Labels] = predict  # by which an image has fallen or not
 
     def __call__(self, images: Images, labels: Labels, ids: Labels | None = None) -> Images:
         """An adversarial image for each image, within eps of it; the last try where none was found."""
@@ -58,7 +59,7 @@ class ReadyAttack:
         device = device_of(self.model) or images.device
         size = self.batch_size or default_batch_size(tuple(images.shape[1:]), device)
         with borrowed(self.model), uncast(), own_dice(self.seed):
-            network = Network(fitted(self.model, _wide(images[:1]).dtype), size)
+            network = Network(fitted(self.model, _wide(images[:1]).dtype), size, look=self.look)
             labels = labels.long()
             classes = check_model(network, _wide(images[:16]).to(device))
             check_labels(labels, classes)

@@ -14,7 +14,7 @@ from gamagat.attacks.combine import InTurn
 from gamagat.attacks.core import ATTACKS, USES_DLR, Attack
 from gamagat.attacks.network import Network
 from gamagat.engine.checks import check_batch_size, check_images, check_labels, check_model
-from gamagat.engine.judge import judge
+from gamagat.engine.judge import judge, predict
 from gamagat.engine.plan import read_threat
 from gamagat.engine.runtime import borrowed, device_of, fitted, own_dice, uncast
 from gamagat.errors import ConfigError
@@ -127,7 +127,9 @@ class AutoAttack:
 
     def _attacked(self, name: str, attack: Attack, x: Images, y: Labels, ids: Labels, bs: int) -> Images:
         uses_dlr = USES_DLR in ATTACKS[name].tags
-        return ReadyAttack(attack, self.model, self.threat, self.seed, bs, uses_dlr)(x, y, ids)
+        # The judge's own look: what fell in TF32 alone would leave, and then count as standing.
+        ready = ReadyAttack(attack, self.model, self.threat, self.seed, bs, uses_dlr, predict)
+        return ready(x, y, ids)
 
     def _fooled(self, images: Images, x: Images, y: Labels, bs: int) -> Mask:
         return self._judged(images, x, y, bs)[0]

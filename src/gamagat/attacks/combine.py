@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from gamagat.attacks.core import Attack
+from gamagat.attacks.nearest import fools
 from gamagat.attacks.outcome import Outcome
 from gamagat.errors import ConfigError
 from gamagat.pieces.gradients import logits_of
@@ -17,10 +18,9 @@ from gamagat.pieces.trees import lift
 from gamagat.pieces.types import Images, Labels, Mask, Model, Scores
 
 
-@torch.no_grad()
 def standing(model: Model, images: Images, y: Labels) -> Mask:
-    """Which images the network still classifies correctly."""
-    return logits_of(model, images).argmax(1) == y
+    """Which images the network still classifies correctly, in the eyes of the judge where there is one."""
+    return ~fools(model, images, y)
 
 
 @dataclass(frozen=True, slots=True)
