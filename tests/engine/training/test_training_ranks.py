@@ -11,6 +11,7 @@ from small_run import spawn
 from training.small_training import as_rank, metrics, refused, tensors, trained, wanted, write_images
 
 from gamagat.engine.alone import LOCK, alone_in
+from gamagat.engine.training import course
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +63,21 @@ def test_statistics_of_batches_are_agreed_on(data, tmp_path):
     ours, theirs = (tensors(tmp_path / name / "last.safetensors") for name in ("one", "run"))
     # Each process has statistics of half the batch, so they agree roughly, not exactly.
     assert torch.allclose(ours["1.running_mean"], theirs["1.running_mean"], rtol=0.2, atol=0.05)
+
+
+def otherwise(rank, count, port, request):
+    """Be one of several processes, of which the first alone sees a sound network."""
+    look = course.Probe.look
+    if rank > 0:
+        course.Probe.look = lambda *given: look(*given) | {"fgsm": 90.0, "pgd-10": 1.0}
+    as_rank(rank, count, port, request)
+
+
+@pytest.mark.parametrize("on_collapse", ["stop", "rollback"])
+def test_processes_that_see_the_network_differently_decide_alike(data, tmp_path, on_collapse):
+    request = wanted(data, tmp_path / "run", on_collapse=on_collapse, epochs=2)
+    together(request, 2, otherwise)
+    assert [row["collapsed"] for row in metrics(tmp_path / "run")] == [False, False]
 
 
 def test_a_folder_that_is_taken_is_refused_by_all(data, tmp_path):

@@ -127,7 +127,14 @@ class Course:
             "look_seconds": ended - looked,
             "images_per_second": len(self.data) * self.plan.settings.replays / trained,
         }
-        self._judge(row)
+        self._judge(self._heard(row))
+
+    def _heard(self, row: dict[str, Any]) -> dict[str, Any]:
+        """What the first process has to tell of an epoch, in all of them.
+
+        Two GPUs may see the same images differently, and one that went back alone would leave others waiting.
+        """
+        return dict(json.loads(self.group.heard(json.dumps(row)) or ""))
 
     def _batches(self, epoch: int, seed: int) -> None:
         settings, trainer = self.plan.settings, self.trainer
