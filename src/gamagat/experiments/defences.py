@@ -22,7 +22,8 @@ RECIPES = {
     "TRADES": "trades",
     "TR-GAT": "tr-gat",
 }
-OTHERWISE = {  # tableS5 says why
+OTHERWISE = {  # table2 and tableS5 say why
+    ("R-MGM", "cifar10"): "rmgm:full=true,epochs=30,cycle=triangle,rate=0.2",
     ("FBF", "mnist"): "fbf:epochs=50,batch=64,rate=0.01,cycle=stepped,drops=0.25+0.5+0.75,factor=0.2,"
     "optimizer=sgd,weight_decay=0.0005",
     ("PGD-AT", "mnist"): "pgd-at:epochs=30",
