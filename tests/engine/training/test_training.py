@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Iterator
 from copy import deepcopy
 from itertools import count
 
@@ -263,6 +264,24 @@ def test_half_precision_is_for_gpus():
     assert choose_precision("auto", torch.device("cpu")) == (None, None)
     assert choose_precision("auto", torch.device("cuda")) == (torch.float16, torch.float16)
     assert choose_precision("fp32", torch.device("cuda")) == (None, None)
+
+
+@pytest.fixture
+def tf32() -> Iterator[None]:
+    """Convolutions may be coarse, as torch allows on a GPU unless somebody says otherwise."""
+    place = torch.backends.cudnn.conv
+    before, place.fp32_precision = place.fp32_precision, "tf32"
+    yield
+    place.fp32_precision = before
+
+
+@pytest.mark.usefixtures("tf32")
+@pytest.mark.parametrize(("precision", "kind"), [("fp32", "ieee"), ("auto", "tf32")])
+def test_single_precision_is_no_tf32_where_it_is_asked_for(data, tmp_path, precision, kind):
+    place, seen = torch.backends.cudnn.conv, set()
+    watching = Listener(batch=lambda *_: seen.add(place.fp32_precision))
+    trained(data, tmp_path / "run", epochs=1, precision=precision, listener=watching)
+    assert (seen, place.fp32_precision) == ({kind}, "tf32")
 
 
 def test_long_training_without_a_gpu_is_forecast_once(data, tmp_path, monkeypatch):

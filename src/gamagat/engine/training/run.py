@@ -18,7 +18,13 @@ from gamagat.engine.checks import check_door
 from gamagat.engine.manifest import circumstances, data_hash, write_json
 from gamagat.engine.plan import read_threat
 from gamagat.engine.ranks import Ranks, ranks
-from gamagat.engine.runtime import borrowed, choose_device, default_batch_size, telling_of_loss
+from gamagat.engine.runtime import (
+    borrowed,
+    choose_device,
+    default_batch_size,
+    full_precision,
+    telling_of_loss,
+)
 from gamagat.engine.training.checkpoint import Story, load_checkpoint
 from gamagat.engine.training.course import LAST, METRICS, SELECTED, Course, Listener, TrainingRequest
 from gamagat.engine.training.feed import divided, make_feed
@@ -69,6 +75,8 @@ def train(request: TrainingRequest, listener: Listener = Listener()) -> Trained:
         family = request.preset or train_data.preset or train_data.name
         plan = make_plan(request.recipe, family, request.model, **request.options or {})
         precision = choose_precision(request.precision, device)
+        if request.precision == "fp32":  # and not TF32, which torch allows in convolutions
+            held.enter_context(full_precision())
         trainer = _trainer(request, plan, train_data, threat, device, precision, group)
         held.enter_context(_alone(_made(request.out), group))
         folder = _folder(request, plan, train_data, threat, device, group)
