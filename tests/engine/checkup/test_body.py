@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from gamagat.engine.doctor import examine
 from helpers import images_like, seeded
 
 
@@ -126,6 +127,12 @@ def test_a_network_that_needs_company_is_found(findings):
 
 def test_a_network_that_overwrites_its_images_is_found(found, broken):
     assert found(broken(before=lambda x: x.mul_(0.9)))["changed-input"] == "stop"
+
+
+def test_writing_over_images_is_named_also_where_it_changes_nothing(digits, broken):
+    worst = examine(broken(before=lambda x: x.clamp_(0, 1)), digits, device=torch.device("cpu"))[0]
+    assert worst.check == "changed-input"
+    assert "in place of" in worst.words
 
 
 def test_leftover_gradients_are_found(found, own_data):
