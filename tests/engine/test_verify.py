@@ -19,6 +19,7 @@ from gamagat.engine.run import read_run
 from gamagat.engine.verify import Verification, verify, verify_folder
 from gamagat.errors import RunError
 from gamagat.pieces.threat import L2, LINF, ThreatModel
+from helpers import images_like
 
 CPU = torch.device("cpu")
 
@@ -171,6 +172,53 @@ def test_other_weights_are_caught_twice(run):
     problems = check(run, model).problems
     assert any("the weights are not those" in problem for problem in problems)
     assert any("the network now says" in problem for problem in problems)
+
+
+@pytest.fixture
+def moved(command, tmp_path, monkeypatch) -> Path:
+    """A folder with a run of a program on arrays, named as they lay; both lie in `there` now."""
+    home, there = tmp_path / "home", tmp_path / "there"
+    home.mkdir()
+    monkeypatch.chdir(home)
+    images = images_like(12, channels=1)
+    model = RowByRow().eval()
+    program = torch.export.export(model, (images,), dynamic_shapes=({0: torch.export.Dim("batch")},))
+    torch.export.save(program, "net.pt2")
+    np.savez("some.npz", images=images.numpy(), labels=model(images).argmax(1).numpy())
+    assert command("evaluate", "net.pt2", "--data", "arrays:some.npz", "--attack", "fgsm", "--eps", "0.02",
+                   "--batch-size", "1", "--precision", "fp32", "--force", "--out", "run")[0] == 0  # fmt: skip
+    home.rename(there)
+    monkeypatch.chdir(tmp_path)
+    return there
+
+
+def test_a_program_and_arrays_that_have_moved_are_named_anew(command, moved):
+    code, _, err = command("verify", moved / "run")
+    assert code == 2
+    assert "there is no file some.npz" in err
+    assert "with --data and --weights what lies elsewhere" in " ".join(err.split())
+    words = ["--data", f"arrays:{moved / 'some.npz'}", "--weights", moved / "net.pt2"]
+    code, out, _ = command("verify", moved / "run", *words)
+    assert (code, "holds: 24 verdicts" in out) == (0, True)
+    assert verify_folder(str(moved / "run"), str(moved / "net.pt2"), data=words[1]).sound
+
+
+def test_other_data_in_its_place_is_caught(command, moved):
+    np.savez(moved / "some.npz", images=np.zeros((12, 1, 8, 8), np.uint8), labels=np.zeros(12, int))
+    words = ["--data", f"arrays:{moved / 'some.npz'}", "--weights", moved / "net.pt2"]
+    code, out, _ = command("verify", moved / "run", *words)
+    assert (code, "the data is not that of the run" in out) == (1, True)
+
+
+def test_a_run_made_in_python_says_how_it_is_verified(run):
+    with pytest.raises(RunError, match=r"unknown data set 'small'.*goes to gamagat\.engine\.verify\.verify"):
+        verify_folder(run)
+
+
+def test_folders_are_named_as_text_as_well(run):
+    assert read_run(str(run)).manifest == read_run(run).manifest
+    with pytest.raises(RunError, match="holds no run"):
+        verify_folder(f"{run}s")
 
 
 def test_a_folder_without_a_run_is_said_so(tmp_path):

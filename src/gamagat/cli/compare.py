@@ -85,14 +85,19 @@ def compare(
 @app.command()
 def verify(
     run: Annotated[Path, typer.Argument(help="The folder of --out.")],
-    weights: Annotated[Path | None, typer.Option(help="Weights, if they lie elsewhere now.")] = None,
+    weights: Annotated[
+        Path | None, typer.Option(help="Weights, or the file of a whole network, if they lie elsewhere now.")
+    ] = None,
+    data: Annotated[
+        str | None, typer.Option(help="The data, if it lies elsewhere now: folder:PATH, arrays:FILE.npz.")
+    ] = None,
     data_dir: DATA_DIR = None,
     device: DEVICE = "auto",
     as_json: JSON = False,
 ) -> None:
     """Make every claim of a run again; exit code 1 if one does not hold."""
     check_run(run)
-    found = verify_folder(run, weights, data_dir, device)
+    found = verify_folder(run, weights, data_dir, device, data)
     show(found.as_json(), [Text(line) for line in verification_lines(run, found)], as_json)
     if not found.sound:
         raise typer.Exit(1)

@@ -75,8 +75,9 @@ def ledger_files(folder: Path) -> list[Path]:
     return sorted(folder.glob("ledger-*.sqlite"))
 
 
-def read_run(folder: Path) -> Run:
+def read_run(folder: str | Path) -> Run:
     """Read a run folder; it may still be unfinished."""
+    folder = Path(folder)
     manifest = Manifest.read(folder)
     if manifest is None:
         raise RunError(f"{folder} holds no run: there is no manifest.json in it; give the folder of --out")

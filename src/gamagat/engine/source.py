@@ -6,6 +6,6 @@ from gamagat.data.core import Dataset, load_data
 from gamagat.engine.manifest import Manifest
 
 
-def data_of(manifest: Manifest, data_dir: Path | None = None) -> Dataset:
-    """The images that the run was made on, from where they were then or from `data_dir`."""
-    return load_data(manifest.data, manifest.split, data_dir or manifest.data_dir).head(manifest.n)
+def data_of(manifest: Manifest, data_dir: str | Path | None = None, spec: str | None = None) -> Dataset:
+    """The images that the run was made on, from where they were then or are said to be now."""
+    return load_data(spec or manifest.data, manifest.split, data_dir or manifest.data_dir).head(manifest.n)

@@ -10,19 +10,21 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
 from gamagat.attacks.network import Network
 from gamagat.data.core import Dataset
 from gamagat.engine.ledger import Ledger, Verdict, digest_of
-from gamagat.engine.manifest import data_hash, weights_hash
+from gamagat.engine.manifest import Manifest, data_hash, weights_hash
 from gamagat.engine.rejudge import Second, judge_again
 from gamagat.engine.results import known_runs, summarize
 from gamagat.engine.run import NOT_RUN, RESULT, Run, ledger_files, read_run
 from gamagat.engine.runtime import borrowed, choose_device, default_batch_size, fitted
 from gamagat.engine.share import Share
 from gamagat.engine.source import data_of
-from gamagat.errors import DamagedError, RunError
+from gamagat.errors import ConfigError, DamagedError, DataError, ModelError, RunError
 from gamagat.models.core import load_model
+from gamagat.models.loading.programs import is_program
 from gamagat.pieces.threat import ThreatModel, norm_named
 from gamagat.pieces.types import Model
 
@@ -58,21 +60,41 @@ class Verification:
 
 
 def verify_folder(
-    folder: Path, weights: Path | None = None, data_dir: Path | None = None, device: str = "auto"
+    folder: str | Path,
+    weights: str | Path | None = None,
+    data_dir: str | Path | None = None,
+    device: str = "auto",
+    data: str | None = None,
 ) -> Verification:
-    """Verify a run with the model and the data that its manifest names."""
+    """Verify a run with the model and the data that its manifest names.
+
+    `weights` and `data` tell where they lie now; their hashes tell whether they are the same.
+    """
     where = choose_device(device)
     try:
         manifest = read_run(folder).manifest
     except DamagedError as error:
         return Verification([str(error)])
-    data = data_of(manifest, data_dir)
-    file = weights or manifest.weights
-    model = load_model(manifest.model, file, classes=len(data.classes), channels=data.shape[0])
-    return verify(folder, model.to(where), data, where)
+    try:
+        images = data_of(manifest, data_dir, data)
+        model = _model_of(manifest, weights, images)
+    except (ConfigError, DataError, ModelError) as error:
+        raise RunError(
+            f"{folder} cannot be verified: {error}. Tell with --data and --weights what lies elsewhere now; "
+            "what Python brought along goes to gamagat.engine.verify.verify(folder, model, data, device)"
+        ) from error
+    return verify(folder, model.to(where), images, where)
 
 
-def verify(folder: Path, model: Model, data: Dataset, device: torch.device) -> Verification:
+def _model_of(manifest: Manifest, weights: str | Path | None, data: Dataset) -> nn.Module:
+    """The network of a run; a program is all in one file, which may lie elsewhere now."""
+    spec, file = manifest.model, weights or manifest.weights
+    if weights is not None and is_program(spec):
+        spec, file = str(weights), None
+    return load_model(spec, file, classes=len(data.classes), channels=data.shape[0])
+
+
+def verify(folder: str | Path, model: Model, data: Dataset, device: torch.device) -> Verification:
     """Look at every byte of a run that matters."""
     try:
         return _verified(read_run(folder), model, data, device)
