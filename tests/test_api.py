@@ -71,6 +71,55 @@ def test_wrong_settings_are_named(small_model, change, error, message):
     assert message in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"model": "resnet18"}, "must be a torch module or a function of images, got str"),
+        ({"attacks": gamagat.attack("fgsm", len, eps=0.1)}, "takes attacks by name"),
+        ({"attacks": ["fgsm", None]}, "such as 'gama-pgd:steps=50', got NoneType"),
+        ({"norm": 2}, "unknown norm '2'"),
+        ({"eps": [0.1, 0.2]}, "eps must be one number such as 0.3 or '8/255', got list [0.1, 0.2]"),
+        ({"eps": torch.tensor([0.1, 0.2])}, "eps must be one number"),
+    ],
+)
+def test_settings_of_another_kind_are_named(small_model, batch, change, message):
+    settings = {"model": small_model, "attacks": "fgsm", "eps": 0.1} | change
+    with pytest.raises(ConfigError) as caught:
+        gamagat.evaluate(settings.pop("model"), batch, **settings)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("wrap", "message"),
+    [
+        (lambda z: {"logits": z}, "for 12 images, got dict; wrap it"),
+        (lambda z: (z, z), "for 12 images, got tuple; wrap it"),
+        (lambda z: z[:, :1], "got 1 output; of one logit z make two"),
+    ],
+)
+def test_what_an_attack_is_not_made_for_is_told_with_what_to_do(small_model, batch, wrap, message):
+    with pytest.raises(ModelError) as caught:
+        gamagat.attack("fgsm", lambda x: wrap(small_model(x)), eps=0.1)(*batch)
+    assert message in str(caught.value)
+
+
+def test_two_logits_made_of_one_are_attacked(batch):
+    net, images = seeded(lambda: tiny_network(1)), batch[0]
+
+    def model(x: torch.Tensor) -> torch.Tensor:
+        z = net(x)
+        return torch.cat([torch.zeros_like(z), z], 1)
+
+    result = gamagat.evaluate(model, (images, model(images).argmax(1)), "pgd", eps=0.2)
+    assert result.standing.percent < result.clean.percent == 100
+
+
+def test_channels_that_do_not_fit_are_told_once(small_model, batch):
+    with pytest.raises(ModelError) as caught:
+        gamagat.attack("fgsm", small_model, eps=0.1)(batch[0][:, :1], batch[1])
+    assert "width): they have 1 channels, and its first convolution takes 3; give it" in str(caught.value)
+
+
 def test_wrong_tensors_are_named(small_model, batch):
     images, labels = batch
     attack = gamagat.attack("fgsm", small_model, eps=0.1)

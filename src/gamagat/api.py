@@ -59,9 +59,9 @@ class ReadyAttack:
         device = device_of(self.model) or images.device
         size = self.batch_size or default_batch_size(tuple(images.shape[1:]), device)
         with borrowed(self.model), uncast(), own_dice(self.seed):
-            network = Network(fitted(self.model, _wide(images[:1]).dtype), size, look=self.look)
-            labels = labels.long()
-            classes = check_model(network, _wide(images[:16]).to(device))
+            net = fitted(self.model, _wide(images[:1]).dtype)
+            network, labels = Network(net, size, look=self.look), labels.long()
+            classes = check_model(net, _wide(images[: min(size, 16)]).to(device))
             check_labels(labels, classes)
             if self.uses_dlr and classes < 4:
                 warnings.warn(f"the network has {classes} classes. {FEW_CLASSES}", stacklevel=3)
@@ -103,10 +103,7 @@ def attack(
     family of settings, such as "mnist"; `options` are those that `gamagat list attacks` shows, also as part
     of the name: "gama-pgd:steps=50".
     """
-    if not callable(model):
-        raise ConfigError(
-            f"the model must be a torch module or a function of images, got {type(model).__name__}"
-        )
+    _check_callable(model)
     batch_size = _size(batch_size)
     _check_preset(preset)
     name, given = parse_spec(name)
@@ -116,6 +113,14 @@ def attack(
     threat = read_threat(norm, eps)
     check_norm(name, threat.norm)
     return ReadyAttack(search, model, threat, seed, batch_size, USES_DLR in ATTACKS[name].tags)
+
+
+def _check_callable(model: Any) -> None:
+    if not callable(model):
+        raise ConfigError(
+            f"the model must be a torch module or a function of images, got {type(model).__name__}; "
+            "gamagat.load_model makes one of a name"
+        )
 
 
 def whole(value: Any, what: str) -> int:
@@ -128,6 +133,18 @@ def _size(given: Any) -> int | None:
     size = None if given is None else whole(given, "the batch size")
     check_batch_size(size)
     return size
+
+
+def _names(attacks: Any) -> list[str]:
+    """Attacks in words: where they are to be made anew and kept, an object will not do."""
+    several = isinstance(attacks, Iterable) and not isinstance(attacks, str)
+    names = list(attacks) if several else [attacks]
+    for name in names:
+        if not isinstance(name, str):
+            raise ConfigError(
+                f"evaluate takes attacks by name, such as 'gama-pgd:steps=50', got {type(name).__name__}"
+            )
+    return names
 
 
 def _check_preset(name: str | None) -> None:
@@ -164,7 +181,8 @@ def evaluate(
     makes the numbers worthless is an error unless `force` is given, the rest is told to the onlooker.
     """
     batch_size, restarts, seed = _size(batch_size), whole(restarts, "restarts"), whole(seed, "seed")
-    attacks = [attacks] if isinstance(attacks, str) else list(attacks)
+    attacks = _names(attacks)
+    _check_callable(model)
     _check_preset(preset)
     data = data if isinstance(data, Dataset) else _gathered(model, data, force)
     data = replace(data, preset=preset or data.preset)

@@ -7,6 +7,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from gamagat.data.core import from_tensors
+from gamagat.engine.checks import check_model
+from gamagat.engine.doctor import examine
 from gamagat.errors import ModelError
 from gamagat.models.core import build_model, load_model
 
@@ -107,6 +110,23 @@ def test_a_program_must_return_logits_alone(tmp_path: Path) -> None:
         load_model(str(export(TwoHeads(), tmp_path / "two.pt2")))
     with pytest.raises(ModelError, match="must return logits, got dict"):
         load_model(str(export(Boxed(), tmp_path / "boxed.pt2")))(torch.rand(2, 1, 8, 8))
+
+
+def test_what_a_program_says_itself_is_all_that_is_said(net: nn.Module, tmp_path: Path) -> None:
+    fixed = load_model(str(export(net, tmp_path / "fixed.pt2", batch=False)))
+    with pytest.raises(ModelError) as caught:
+        check_model(fixed, torch.rand(3, 1, 8, 8))
+    assert str(caught.value).startswith(f"{tmp_path / 'fixed.pt2'} was not exported for images of shape")
+    assert str(caught.value).endswith('dynamic_shapes={"x": {0: torch.export.Dim("batch")}}')
+
+
+def test_of_torchscript_the_cause_is_told_and_no_traceback(net: nn.Module, tmp_path: Path) -> None:
+    script, images = load_model(str(scripted(net, tmp_path / "net.pt"))), torch.rand(3, 1, 8, 10)
+    with pytest.raises(ModelError, match=r"width\): mat1 and mat2 shapes cannot be multiplied .*; give it"):
+        check_model(script, images)
+    data = from_tensors(images, name="wide", labels=torch.arange(3))
+    (found,) = examine(script, data, device=torch.device("cpu"))
+    assert "the network raised RuntimeError: mat1 and mat2 shapes cannot be multiplied" in found.seen
 
 
 def test_a_registered_network_survives_export(tmp_path: Path) -> None:

@@ -65,7 +65,10 @@ def check_model(model: Model, images: Images, force: bool = False) -> int:
     if len(images) > 1:  # an attack ends with the one image that stands longest
         _answer(model, images[:1])
     if logits.shape[1] < 2:
-        raise ModelError(f"the network must tell at least 2 classes apart, got {logits.shape[1]} output")
+        raise ModelError(
+            f"the network must tell at least 2 classes apart, got {logits.shape[1]} output; of one logit z "
+            "make two, torch.cat([torch.zeros_like(z), z], 1)"
+        )
     if not logits.is_floating_point():
         raise ModelError(f"the network must return floating-point logits, got {logits.dtype}")
     if not bool(logits.isfinite().all()):
@@ -85,7 +88,7 @@ def _answer(model: Model, images: Images) -> Scores:
     try:
         logits = model(images.clone())
     except Exception as error:
-        if is_memory(error):
+        if is_memory(error) or isinstance(error, ModelError):  # of a program, which has said what is wrong
             raise
         raise ModelError(
             f"the network cannot take images of shape {tuple(images.shape)} (batch, channel, height, width): "
@@ -95,14 +98,21 @@ def _answer(model: Model, images: Images) -> Scores:
         what = tuple(logits.shape) if isinstance(logits, torch.Tensor) else type(logits).__name__
         raise ModelError(
             f"the network must return logits of shape ({len(images)}, classes) for {len(images)} images, "
-            f"got {what}"
+            f"got {what}; wrap it so that it returns them alone, as one tensor"
         )
     return logits
 
 
 def said(error: Exception) -> str:
     """What an error says, on one line."""
-    return " ".join(str(error).split()).removesuffix(".")[:300] or type(error).__name__
+    return " ".join(cause(error).split()).removesuffix(".")[:300] or type(error).__name__
+
+
+def cause(error: Exception) -> str:
+    """What an error says; TorchScript says it in the last line, behind two tracebacks."""
+    lines = str(error).strip().splitlines()
+    scripted = len(lines) > 1 and "in the TorchScript interpreter" in lines[0]
+    return lines[-1].removeprefix("RuntimeError: ") if scripted else str(error)
 
 
 def _misfit(model: Model, images: Images) -> str:

@@ -124,7 +124,7 @@ def _failure(check: str, what: str, error: Exception) -> Finding:
     return Finding(
         check,
         "stop",
-        f"{what} raised {reason(error)}",
+        f"{what} raised {reason(error)}.",
         "An evaluation would break at the same place, perhaps hours later.",
         "Call the network on a batch of these images by hand, and put the error right.",
     )

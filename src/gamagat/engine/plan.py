@@ -77,9 +77,19 @@ def read_threat(norm: str, eps: str | float | None, usual: dict[str, float] | No
                 f"there is no usual eps for {geometry.name} on this data; say it, such as --eps 8/255"
             )
         return ThreatModel(geometry, (usual or {})[geometry.name])
-    radius = read_number(eps, "eps") if isinstance(eps, str) else float(eps)
+    radius = read_number(eps, "eps") if isinstance(eps, str) else _plain(eps)
     if geometry.name == "linf" and radius > 1:
         raise ConfigError(
             f"eps must be at most 1 in linf, where pixels lie in [0, 1], got {eps}; 8 levels are 8/255"
         )
     return ThreatModel(geometry, radius)
+
+
+def _plain(eps: Any) -> float:
+    """A number of Python's, of numpy's or of torch's."""
+    try:
+        return float(eps)
+    except (TypeError, ValueError, RuntimeError):
+        raise ConfigError(
+            f"eps must be one number such as 0.3 or '8/255', got {type(eps).__name__} {eps}"
+        ) from None

@@ -71,8 +71,8 @@ NORMS = {norm.name: norm for norm in (LINF, L2)}
 
 def norm_named(name: str) -> Norm:
     """The norm called `name`, in any case: `linf`, `Linf`, `L2`."""
-    if name.lower() not in NORMS:
-        raise unknown("norm", name, NORMS)
+    if str(name).lower() not in NORMS:  # a number, in Python
+        raise unknown("norm", str(name), NORMS)
     return NORMS[name.lower()]
 
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from gamagat.data.core import Dataset
+from gamagat.engine.checks import cause
 from gamagat.engine.checkup.care import Keepsake
 from gamagat.engine.findings import Finding
 from gamagat.engine.runtime import default_batch_size
@@ -104,5 +105,5 @@ def listed(names: list[str], most: int = 3) -> str:
 
 def reason(error: Exception) -> str:
     """The first line of an error, short enough to be read in a list."""
-    first = (str(error).strip() or "no message").split("\n")[0]
+    first = (cause(error).strip() or "no message").split("\n")[0].removesuffix(".")
     return f"{type(error).__name__}: {first if len(first) <= 200 else first[:197] + '...'}"
