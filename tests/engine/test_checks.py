@@ -74,6 +74,9 @@ def test_a_sound_network_tells_its_number_of_classes():
     [
         (float("nan"), "found NaN; leave out or mend these images"),
         (253.9, "found values from 0 to 253.9; give raw images, and divide them by 255"),
+        (1.0000001, r"found values from 0 to 1.00000012; take rounding errors off: images.clamp\(0, 1\)"),
+        (-2.98e-8, "found values from -2.98000007e-08 to 0; take rounding errors off"),
+        (1.5, "found values from 0 to 1.5; give raw images, and divide them by 255"),
         (-1.5, "found values from -1.5 to 0; give raw images, and let the model normalise them"),
     ],
 )

@@ -17,6 +17,7 @@ from gamagat.registry import Registry
 Reader = Callable[[Tensor], Tensor]  # positions -> images, uint8 in [0, 255] or float32 in [0, 1]
 
 MOST_CLASSES = 1_000_000  # a label beyond is no class number but an identifier of something else
+ROUNDING = 1e-3  # what normalising images and back may leave of them outside [0, 1], also in half precision
 
 DATASETS: Registry[Dataset] = Registry("data set", "gamagat.data")
 
@@ -94,6 +95,8 @@ def outside(images: Tensor) -> str:
     if bool(images.isnan().any()):
         return "found NaN; leave out or mend these images"
     low, high = float(images.min()), float(images.max())
+    if low >= -ROUNDING and high <= 1 + ROUNDING:
+        return f"found values from {low:.9g} to {high:.9g}; take rounding errors off: images.clamp(0, 1)"
     advice = "divide them by 255" if low >= 0 and high <= 255 else "let the model normalise them"
     return f"found values from {low:g} to {high:g}; give raw images, and {advice}"
 
