@@ -49,6 +49,19 @@ def test_json_is_one_object_and_nothing_else(command):
     assert result["ci95"][0] <= result["robust_accuracy"] <= result["ci95"][1]
 
 
+def test_what_a_network_prints_is_no_json(tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "import gamagat\nprint('imported')\ndef net():\n    net = gamagat.load_model('digits-cnn')\n"
+        "    net.register_forward_hook(lambda *_: print('forward'))\n    return net\n"
+    )
+    words = ["evaluate", "mine:net", "--data", "digits", "--n", "8", "--attack", "fgsm", "--json"]
+    done = subprocess.run(
+        [sys.executable, "-m", "gamagat", *words], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert json.loads(done.stdout)["n"] == 8
+    assert {"imported", "forward"} <= set(done.stderr.splitlines())
+
+
 @pytest.mark.parametrize("kind", ["attacks", "models", "data"])
 def test_list_shows_a_line_for_everything(command, kind):
     names = [item["name"] for item in json.loads(command("list", kind, "--json")[1])[kind]]

@@ -6,7 +6,7 @@ import ast
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from gamagat.errors import DeviceError, GamagatError
-from gamagat.reports.terminal import fail
+from gamagat.reports.terminal import fail, json_alone
 from gamagat.version import __version__
 
 USAGE: Any = typer.BadParameter.__bases__[0]  # the usage error of whichever click typer was built on
@@ -110,7 +110,9 @@ def _nothing() -> None:
 def run(command: typer.Typer) -> None:
     """Parse and call; a mistake of the caller's is one sentence and exit code 2."""
     try:
-        sys.exit(command(prog_name="gamagat", standalone_mode=False))
+        with json_alone() if "--json" in sys.argv else nullcontext():
+            code = command(prog_name="gamagat", standalone_mode=False)
+        sys.exit(code)
     except GamagatError as error:
         if _speaks():
             fail(str(error))

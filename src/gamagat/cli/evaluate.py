@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import asdict
 from typing import Annotated
@@ -35,7 +34,7 @@ from gamagat.engine.ranks import Ranks
 from gamagat.engine.request import EvaluationRequest, prepare
 from gamagat.reports.findings import findings_view
 from gamagat.reports.tables import curve_lines, evaluation_table
-from gamagat.reports.terminal import busy, console, note, onlooker
+from gamagat.reports.terminal import busy, console, note, onlooker, tell
 
 LOOKING = "looking at the network and its data"
 UNFINISHED = 3  # exit code of an evaluation whose time was over before its end
@@ -97,7 +96,7 @@ def evaluate(
     with onlooker(quiet=as_json) as watching:
         result = prepared.run(watching)
     if as_json:
-        print(json.dumps(result.as_json()))
+        tell(result.as_json())
     else:
         screen.print(evaluation_table(result))
         for line in curve_lines(result):
@@ -129,7 +128,7 @@ def doctor(
     with busy(LOOKING):
         found = prepared.examine(quick=False)
     if as_json:
-        print(json.dumps([asdict(finding) for finding in found]))
+        tell([asdict(finding) for finding in found])
     else:
         console().print(findings_view(found))
     if any(finding.stops for finding in found):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from typing import Annotated
 
@@ -15,7 +14,7 @@ from gamagat.engine.catalog import SHELVES, ZOO, catalog, zoo_missing
 from gamagat.experiments.core import EXPERIMENTS
 from gamagat.experiments.figures import FIGURES
 from gamagat.reports.catalog import catalog_lines
-from gamagat.reports.terminal import note
+from gamagat.reports.terminal import note, tell
 
 
 @app.command("list")
@@ -32,7 +31,7 @@ def list_(
     known = SHELVES | {"experiments": EXPERIMENTS, "figures": FIGURES}
     shelves = {name: catalog(name, known) for name in ([kind] if kind else [*known, ZOO])}
     if as_json:
-        print(json.dumps({name: [asdict(item) for item in items] for name, items in shelves.items()}))
+        tell({name: [asdict(item) for item in items] for name, items in shelves.items()})
         return
     if not shelves.get(ZOO, True):
         note(f"nothing in the zoo: {zoo_missing()}") if kind == ZOO else shelves.pop(ZOO)

@@ -3,9 +3,9 @@
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
 from time import monotonic
-from typing import Any
+from typing import Any, TextIO
 
 from rich.console import Console, RenderableType
 from rich.markup import escape
@@ -24,10 +24,29 @@ def console() -> Console:
 def show(content: Any, views: Sequence[RenderableType], as_json: bool) -> None:
     """One JSON object, or all views one below the other."""
     if as_json:
-        print(json.dumps(content))
+        tell(content)
         return
     for view in views:
         console().print(view)
+
+
+_aside: list[TextIO] = []  # standard output, as long as it is kept for JSON
+
+
+@contextmanager
+def json_alone() -> Iterator[None]:
+    """What a user's network prints goes to standard error, and JSON alone to standard output."""
+    _aside.append(sys.stdout)
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        _aside.pop()
+
+
+def tell(content: Any) -> None:
+    """One JSON object on standard output."""
+    print(json.dumps(content), file=_aside[-1] if _aside else sys.stdout)
 
 
 def fail(words: str) -> None:
