@@ -165,6 +165,15 @@ def test_an_answer_that_is_no_number_is_no_class_the_second_time_either(tmp_path
     assert found.standing.percent == json.loads((tmp_path / "run/result.json").read_text())["robust_accuracy"]
 
 
+@pytest.mark.parametrize("content", ["junk", "[1]", "7", "", "\x00"])
+def test_a_claim_that_cannot_be_read_does_not_hold(run, content):
+    (run / "result.json").write_text(content)
+    assert any("result.json is damaged" in problem for problem in check(run).problems)
+    (run / "result.json").unlink()
+    small_run(run)
+    assert check(run).sound
+
+
 def test_other_weights_are_caught_twice(run):
     model = RowByRow()
     with torch.no_grad():

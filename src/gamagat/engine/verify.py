@@ -174,11 +174,14 @@ def _claims(run: Run) -> Iterator[str]:
     """The numbers that were reported against those of the ledgers."""
     path = run.folder / RESULT
     try:
-        claimed = json.loads(path.read_text())
+        claimed = dict(json.loads(path.read_text()))
     except FileNotFoundError:
         return
-    except (OSError, ValueError) as error:
+    except OSError as error:
         raise RunError(f"cannot read {path}: {error}") from None
+    except (ValueError, TypeError) as error:
+        yield f"{RESULT} is damaged: {error}; without it, the same evaluate command writes it again"
+        return
     # The passage through text makes tuples lists and keeps every digit.
     counted = json.loads(json.dumps(summarize(run).as_json()))
     for key in counted:
