@@ -19,6 +19,28 @@ def test_six_lines_of_python_attack_a_module(small_model, batch):
     assert adversarial.max() <= 1
 
 
+@pytest.mark.parametrize(
+    ("spec", "norm"),
+    [
+        ("fab:steps=20", "linf"),
+        ("fab-t:steps=20", "linf"),
+        ("fab:steps=20", "l2"),
+        ("ddn:steps=20", "l2"),
+        ("cw:steps=30,searches=3", "l2"),
+    ],
+)
+def test_what_comes_back_is_within_eps_though_the_attack_looks_further(small_model, batch, spec, norm):
+    images, labels = batch
+    attack = gamagat.attack(spec, small_model, eps=0.01, norm=norm)
+    raw, given = attack.run(images, labels).images, attack(images, labels)
+    inside = attack.threat.contains(raw, images)
+    assert not inside.all()
+    assert torch.equal(given[inside], raw[inside])
+    assert attack.threat.contains(given, images).all()
+    found = gamagat.evaluate(small_model, batch, spec, eps=0.01, norm=norm)
+    assert int((small_model(given).argmax(1) == labels).sum()) <= found.standing.count
+
+
 def test_the_images_depend_on_the_seed_and_not_on_the_batch_size(small_model, batch):
     images, labels = batch
     double = small_model.double()

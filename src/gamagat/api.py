@@ -26,6 +26,7 @@ from gamagat.engine.watch import Onlooker
 from gamagat.errors import ConfigError, DataError, ModelError, unknown
 from gamagat.pieces.noise import Noise
 from gamagat.pieces.threat import ThreatModel
+from gamagat.pieces.trees import lift
 from gamagat.pieces.types import Images, Labels, Model, Scores
 from gamagat.registry import parse_spec, read_value, write_value
 
@@ -44,11 +45,15 @@ class ReadyAttack:
 
     def __call__(self, images: Images, labels: Labels, ids: Labels | None = None) -> Images:
         """An adversarial image for each image, within eps of it; the last try where none was found."""
-        return self.run(images, labels, ids).images
+        made, x = self.run(images, labels, ids).images, _wide(images)
+        # An attack that looks for the nearest adversarial image goes on beyond eps, where none counts.
+        inside = lift(self.threat.contains(made, x), made)
+        return torch.where(inside, made, x + self.threat.project(made - x, x))
 
     def run(self, images: Images, labels: Labels, ids: Labels | None = None) -> Outcome:
         """The adversarial images with the step at which each fell and what it cost.
 
+        Those of fab, cw and ddn are the nearest that were found, and may lie beyond eps.
         The random start of an image depends on the seed and on its id (its position, unless `ids` says
         otherwise), never on the batch it is in.
         """
