@@ -90,7 +90,7 @@ def test_a_callable_takes_weights_too(user_code: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("spec", "words"),
     [
-        ("my_nets:wants", "must be callable without arguments"),
+        ("my_nets:wants", "nn.Module (missing a required argument: 'width'); name a function of yours"),
         ("my_nets:torch", "must be callable without arguments"),
         ("my_nets:breaks", "calling 'my_nets:breaks' failed: RuntimeError('no luck')"),
         ("my_nets:number", "must give a torch.nn.Module, got int"),

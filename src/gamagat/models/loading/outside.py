@@ -75,8 +75,11 @@ def _made(spec: str, target: Any) -> Any:
         return target
     try:
         inspect.signature(target).bind()
-    except Exception:
-        raise ModelError(f"{spec!r} must be callable without arguments, or an nn.Module") from None
+    except Exception as error:
+        raise ModelError(
+            f"{spec!r} must be callable without arguments, or an nn.Module ({str(error)[:200]}); name a "
+            "function of yours that returns the network"
+        ) from None
     try:
         return target()
     except (Exception, SystemExit) as error:
