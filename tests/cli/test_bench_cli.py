@@ -114,3 +114,25 @@ def test_a_mistake_in_the_script_is_one_sentence(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["attack_speed.py", "--data", "digit", "--device", "cpu"])
     with pytest.raises(SystemExit, match="did you mean 'digits'"):
         runpy.run_path(str(ROOT / "benchmarks" / "attack_speed.py"), run_name="__main__")
+
+
+@pytest.mark.parametrize(
+    ("forward", "words"),
+    [
+        ("{'logits': self.net(x)}", "for 16 images, got dict; wrap it"),
+        ("self.net(x.repeat(1, 3, 1, 1))", "the network cannot take images of shape (16, 1, 8, 8)"),
+        ("self.net((255 * x).byte() / 255)", "the network cuts the gradient"),
+    ],
+)
+def test_a_network_that_cannot_be_measured_is_refused_in_words(
+    command, tmp_path, monkeypatch, forward, words
+):
+    (tmp_path / "bench_nets.py").write_text(
+        "import gamagat\nfrom torch import nn\nclass Net(nn.Module):\n    def __init__(self):\n"
+        "        super().__init__()\n        self.net = gamagat.load_model('digits-cnn')\n"
+        f"    def forward(self, x):\n        return {forward}\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "bench_nets", raising=False)
+    code, _, err = command("bench_nets:Net", *SMALL)
+    assert (code, words in err) == (2, True)

@@ -12,12 +12,14 @@ from torch import nn
 from gamagat.attacks.core import ATTACKS
 from gamagat.data.core import Dataset, from_tensors
 from gamagat.engine.bench.peers import Budget
+from gamagat.engine.checks import check_door
 from gamagat.engine.judge import judge, predict
 from gamagat.engine.plan import read_threat
 from gamagat.engine.request import EvaluationRequest, prepare
 from gamagat.engine.runtime import borrowed, choose_device, default_batch_size, full_precision
 from gamagat.errors import ConfigError, ModelError
 from gamagat.models.core import build_model
+from gamagat.pieces.gradients import answer
 from gamagat.pieces.threat import ThreatModel
 from gamagat.pieces.types import Images, Labels, Mask
 
@@ -111,6 +113,9 @@ def _seeing(request: EvaluationRequest, steps: int) -> Scene:
             f"{request.model} computes in {known}, and packages are compared in float32; give it in float32"
         )
     x, y = found.data.batch(torch.arange(len(found.data)), found.device)
+    with borrowed(found.model):
+        check_door(found.model, found.data, found.device)
+        answer(found.model, x[:1].clone().requires_grad_())  # or it says that it cuts the gradient
     return Scene(
         f"{request.model} on {found.data.name}",
         found.model,
