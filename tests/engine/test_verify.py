@@ -3,6 +3,7 @@
 import json
 import shutil
 import sqlite3
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -191,10 +192,11 @@ def moved(command, tmp_path, monkeypatch) -> Path:
     monkeypatch.chdir(home)
     images = images_like(12, channels=1)
     model = RowByRow().eval()
-    program = torch.export.export(model, (images,), dynamic_shapes=({0: torch.export.Dim("batch")},))
-    torch.export.save(program, "net.pt2")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        torch.jit.save(torch.jit.script(model), "net.pt")
     np.savez("some.npz", images=images.numpy(), labels=model(images).argmax(1).numpy())
-    assert command("evaluate", "net.pt2", "--data", "arrays:some.npz", "--attack", "fgsm", "--eps", "0.02",
+    assert command("evaluate", "net.pt", "--data", "arrays:some.npz", "--attack", "fgsm", "--eps", "0.02",
                    "--batch-size", "1", "--precision", "fp32", "--force", "--out", "run")[0] == 0  # fmt: skip
     home.rename(there)
     monkeypatch.chdir(tmp_path)
@@ -206,15 +208,15 @@ def test_a_program_and_arrays_that_have_moved_are_named_anew(command, moved):
     assert code == 2
     assert "there is no file some.npz" in err
     assert "with --data and --weights what lies elsewhere" in " ".join(err.split())
-    words = ["--data", f"arrays:{moved / 'some.npz'}", "--weights", moved / "net.pt2"]
+    words = ["--data", f"arrays:{moved / 'some.npz'}", "--weights", moved / "net.pt"]
     code, out, _ = command("verify", moved / "run", *words)
     assert (code, "holds: 24 verdicts" in out) == (0, True)
-    assert verify_folder(str(moved / "run"), str(moved / "net.pt2"), data=words[1]).sound
+    assert verify_folder(str(moved / "run"), str(moved / "net.pt"), data=words[1]).sound
 
 
 def test_other_data_in_its_place_is_caught(command, moved):
     np.savez(moved / "some.npz", images=np.zeros((12, 1, 8, 8), np.uint8), labels=np.zeros(12, int))
-    words = ["--data", f"arrays:{moved / 'some.npz'}", "--weights", moved / "net.pt2"]
+    words = ["--data", f"arrays:{moved / 'some.npz'}", "--weights", moved / "net.pt"]
     code, out, _ = command("verify", moved / "run", *words)
     assert (code, "the data is not that of the run" in out) == (1, True)
 

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from gamagat.attacks.network import is_memory
+from gamagat.attacks.network import Network, is_memory
 from gamagat.data.core import Dataset, outside
 from gamagat.errors import ConfigError, DataError, ModelError
 from gamagat.pieces.types import Images, Labels, Model, Scores
@@ -61,6 +61,7 @@ def check_labels(labels: Labels, classes: int) -> None:
 @torch.no_grad()
 def check_model(model: Model, images: Images, force: bool = False) -> int:
     """The network returns one row of finite logits for each image; the number of its classes."""
+    model = model.model if isinstance(model, Network) else model  # which would say what is wrong in its way
     logits = _answer(model, images)
     if len(images) > 1:  # an attack ends with the one image that stands longest
         _answer(model, images[:1])
