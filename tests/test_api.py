@@ -6,7 +6,7 @@ from torch import nn
 import gamagat
 from gamagat.data.core import from_tensors
 from gamagat.engine.watch import Onlooker
-from gamagat.errors import ConfigError, DataError, ModelError
+from gamagat.errors import ConfigError, DataError, ModelError, RunError
 from helpers import images_like, seeded, tiny_network
 
 
@@ -360,3 +360,20 @@ def test_tensors_have_the_settings_of_their_data_by_name(small_model, batch):
     assert "rate=0.25" in gamagat.evaluate(small_model, batch, "pgd:steps=40", eps=0.02).attacks[0].spec
     with pytest.raises(ConfigError, match="unknown preset 'mnits'"):
         gamagat.evaluate(small_model, batch, "pgd", eps=0.02, preset="mnits")
+
+
+def test_a_run_made_in_python_is_verified_in_python(small_model, batch, tmp_path):
+    images, labels = batch
+    result = gamagat.evaluate(small_model, batch, "fgsm", eps=0.05, out=tmp_path / "run")
+    found = gamagat.verify(tmp_path / "run", model=small_model, data=batch)
+    assert (found.problems, found.standing.percent) == ([], result.standing.percent)
+    batches = [(images[:5], labels[:5]), (images[5:], labels[5:])]
+    assert gamagat.verify(str(tmp_path / "run"), model=small_model, data=batches).sound
+    other = gamagat.verify(tmp_path / "run", model=small_model, data=(images.flip(3), labels))
+    assert any("the data is not that of the run" in problem for problem in other.problems)
+    with pytest.raises(ConfigError, match="give model= as well"):
+        gamagat.verify(tmp_path / "run", data=batch)
+    with pytest.raises(ConfigError, match="must be a torch module or a function of images, got str"):
+        gamagat.verify(tmp_path / "run", model="resnet18", data=batch)
+    with pytest.raises(RunError, match=r"unknown data set 'tensors'.*model=\.\.\., data="):
+        gamagat.verify(tmp_path / "run", model=small_model)

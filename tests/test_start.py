@@ -58,7 +58,7 @@ def test_every_public_name_is_there_and_is_what_it_is_at_home():
         assert getattr(gamagat, name) is not None
     assert {*gamagat.__all__} <= {*dir(gamagat)}
     assert gamagat.load_model is import_module("gamagat.models.core").load_model
-    assert gamagat.verify is import_module("gamagat.engine.verify").verify_folder
+    assert gamagat.verify is import_module("gamagat.api").verify
     assert gamagat.pieces.threat.LINF is gamagat.LINF  # parts of the package, too
 
 

@@ -11,7 +11,7 @@ from gamagat.errors import CheckpointError, ConfigError, DataError, GamagatError
 from gamagat.version import __version__
 
 if TYPE_CHECKING:
-    from gamagat.api import ReadyAttack, attack, evaluate
+    from gamagat.api import ReadyAttack, attack, evaluate, verify
     from gamagat.attacks.core import ATTACKS, Attack, IterativeAttack
     from gamagat.attacks.outcome import Outcome
     from gamagat.autoattack import AutoAttack
@@ -19,13 +19,12 @@ if TYPE_CHECKING:
     from gamagat.engine.compare import compare_runs
     from gamagat.engine.results import Evaluation
     from gamagat.engine.run import read_run
-    from gamagat.engine.verify import verify_folder as verify
     from gamagat.models.core import MODELS, load_model
     from gamagat.pieces.noise import Noise
     from gamagat.pieces.threat import L2, LINF, ThreatModel
 else:
     _HOMES = {
-        "api": ("ReadyAttack", "attack", "evaluate"),
+        "api": ("ReadyAttack", "attack", "evaluate", "verify"),
         "attacks.core": ("ATTACKS", "Attack", "IterativeAttack"),
         "attacks.outcome": ("Outcome",),
         "autoattack": ("AutoAttack",),
@@ -33,19 +32,17 @@ else:
         "engine.compare": ("compare_runs",),
         "engine.results": ("Evaluation",),
         "engine.run": ("read_run",),
-        "engine.verify": ("verify",),
         "models.core": ("MODELS", "load_model"),
         "pieces.noise": ("Noise",),
         "pieces.threat": ("L2", "LINF", "ThreatModel"),
     }
-    _OTHERWISE = {"verify": "verify_folder"}  # what a name is called at home
 
     # Type checkers do not see this: they would take any name for one that is there.
     def __getattr__(name):
         """A public name, or a part of the package, on its first use."""
         for home, names in _HOMES.items():
             if name in names:
-                value = getattr(import_module(f"{__name__}.{home}"), _OTHERWISE.get(name, name))
+                value = getattr(import_module(f"{__name__}.{home}"), name)
                 globals()[name] = value
                 return value
         if not name.startswith("_") and find_spec(f"{__name__}.{name}") is not None:

@@ -22,6 +22,7 @@ from gamagat.engine.evaluate import evaluate as run_evaluation
 from gamagat.engine.plan import families, plan_attacks, read_threat
 from gamagat.engine.results import Evaluation
 from gamagat.engine.runtime import borrowed, default_batch_size, device_of, fitted, own_dice, uncast
+from gamagat.engine.verify import Verification, verify_folder
 from gamagat.engine.watch import Onlooker
 from gamagat.errors import ConfigError, DataError, ModelError, unknown
 from gamagat.pieces.noise import Noise
@@ -216,6 +217,29 @@ def evaluate(
     if result.stopped == INTERRUPTED:  # what is known is in `out`; nobody must take it for the whole
         raise KeyboardInterrupt
     return result
+
+
+def verify(
+    folder: str | Path,
+    weights: str | Path | None = None,
+    data_dir: str | Path | None = None,
+    device: str = "auto",
+    data: Dataset | str | tuple[Images, Labels] | Iterable[tuple[Images, Labels]] | None = None,
+    model: Callable[[Images], Scores] | None = None,
+) -> Verification:
+    """Make every claim of a run again, from its stored images.
+
+    Network and data are those that its manifest names; `weights` and `data` tell where these lie now. A run
+    of `gamagat.evaluate` wants the `model` and the `data` that it was made with. Hashes tell whether all of
+    it is the same.
+    """
+    if model is not None:
+        _check_callable(model)
+    if not (data is None or isinstance(data, Dataset | str)):
+        if model is None:
+            raise ConfigError("tensors want the network that they are for; give model= as well")
+        data = _gathered(model, data, force=True)
+    return verify_folder(folder, weights, data_dir, device, data, model)
 
 
 def _heed(findings: list[Finding], onlooker: Onlooker, force: bool) -> None:

@@ -222,7 +222,7 @@ def test_other_data_in_its_place_is_caught(command, moved):
 
 
 def test_a_run_made_in_python_says_how_it_is_verified(run):
-    with pytest.raises(RunError, match=r"unknown data set 'small'.*goes to gamagat\.engine\.verify\.verify"):
+    with pytest.raises(RunError, match=r"unknown data set 'small'.*goes to gamagat\.verify\(folder, model="):
         verify_folder(run)
 
 

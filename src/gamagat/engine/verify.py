@@ -19,7 +19,7 @@ from gamagat.engine.manifest import Manifest, data_hash, weights_hash
 from gamagat.engine.rejudge import Second, judge_again
 from gamagat.engine.results import known_runs, summarize
 from gamagat.engine.run import NOT_RUN, RESULT, Run, ledger_files, read_run
-from gamagat.engine.runtime import borrowed, choose_device, default_batch_size, fitted
+from gamagat.engine.runtime import borrowed, choose_device, default_batch_size, device_of, fitted
 from gamagat.engine.share import Share
 from gamagat.engine.source import data_of
 from gamagat.errors import ConfigError, DamagedError, DataError, ModelError, RunError
@@ -64,9 +64,10 @@ def verify_folder(
     weights: str | Path | None = None,
     data_dir: str | Path | None = None,
     device: str = "auto",
-    data: str | None = None,
+    data: Dataset | str | None = None,
+    model: Model | None = None,
 ) -> Verification:
-    """Verify a run with the model and the data that its manifest names.
+    """Verify a run with the model and the data that its manifest names, or with those that are given.
 
     `weights` and `data` tell where they lie now; their hashes tell whether they are the same.
     """
@@ -76,14 +77,14 @@ def verify_folder(
     except DamagedError as error:
         return Verification([str(error)])
     try:
-        images = data_of(manifest, data_dir, data)
-        model = _model_of(manifest, weights, images)
+        images = data if isinstance(data, Dataset) else data_of(manifest, data_dir, data)
+        found = model or _model_of(manifest, weights, images).to(where)
     except (ConfigError, DataError, ModelError) as error:
         raise RunError(
             f"{folder} cannot be verified: {error}. Tell with --data and --weights what lies elsewhere now; "
-            "what Python brought along goes to gamagat.engine.verify.verify(folder, model, data, device)"
+            "what Python brought along goes to gamagat.verify(folder, model=..., data=...)"
         ) from error
-    return verify(folder, model.to(where), images, where)
+    return verify(folder, found, images, device_of(found) or where)
 
 
 def _model_of(manifest: Manifest, weights: str | Path | None, data: Dataset) -> nn.Module:
