@@ -73,6 +73,15 @@ def test_train_mode_is_found_and_named(findings, own_data):
     assert "5 of 5 modules are in train mode, Dropout among them" in finding.seen
 
 
+def test_a_container_in_train_mode_is_not_said_to_be_random(findings, own_data):
+    """A network in eval mode behind its normalisation: nobody thinks of the new container's mode."""
+    inner = with_layer(nn.BatchNorm2d(6))
+    (finding,) = findings(nn.Sequential(nn.Identity(), inner.eval()), own_data(inner)).values()
+    assert finding.check == "train-mode"
+    assert "no dropout or batch norm among them" in finding.words
+    assert "random" not in finding.words
+
+
 def test_one_module_left_in_train_mode_is_found(found, own_data):
     model = with_layer(nn.BatchNorm2d(6))
     data = own_data(model)

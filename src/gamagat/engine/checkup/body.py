@@ -17,6 +17,9 @@ ALIKE = 2e-2  # the same for batches of different sizes, also where a network co
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 MOVING = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._NormBase)
 
+DICE = "Dropout and batch statistics make answers random, and numbers measured so are not those of gamagat"
+MAYBE = "Containers do nothing by themselves, but layers of your own may answer otherwise than in gamagat"
+
 
 def train_mode(model: Any, before: list[nn.Module]) -> Iterator[Finding]:
     """Modules that were in train mode when they came and are in eval mode now."""
@@ -27,9 +30,8 @@ def train_mode(model: Any, before: list[nn.Module]) -> Iterator[Finding]:
             "train-mode",
             "warn",
             f"{len(calmed)} of {len(named_parts(model))} modules are in train mode"
-            + (f", {listed(kinds)} among them." if kinds else "."),
-            "Dropout and batch statistics make answers random; gamagat evaluates in eval mode regardless, so "
-            "its numbers are not those of the network as it was handed over.",
+            + (f", {listed(kinds)} among them." if kinds else ", no dropout or batch norm among them."),
+            f"{DICE if kinds else MAYBE}; it evaluates in eval mode regardless.",
             "Call model.eval() before you compare with numbers measured elsewhere.",
         )
 
