@@ -337,6 +337,27 @@ def test_a_row_of_two_networks_is_told(other, told):
     assert early not in page_of(two, replace(two, column="PGD-40"))  # of the same age, if none has weights
 
 
+@pytest.mark.parametrize(
+    ("other", "told"),
+    [
+        ({"source": "standard-1", "source_weights": "aa"}, ""),
+        ({"source": "standard-1", "source_weights": "bb"}, "were made on 2 sets of weights"),
+        ({"source": "standard-2", "source_weights": "bb"}, "were made on 2 sets of weights"),
+        ({"source": "standard-1"}, "may have been made on another training"),  # from before they were kept
+    ],
+)
+def test_a_column_whose_images_were_made_on_two_sources_is_told(other, told):
+    about = ABOUT | {"data": "mnist", "weights": "cc"}
+    one = replace(GOOD, about=about | {"source": "standard-1", "source_weights": "aa"})
+    two = replace(GOOD, row="Normal", about=about | {"network": "standard-3"} | other)
+    words = page_of(one, two)
+    assert ("- FGSM: " in words) is bool(told)
+    assert told in words
+    assert "were made on" not in page_of(one, replace(two, column="Clean"))
+    early = replace(two, about=two.about | {"source": "standard-1", "source_weights": ""})
+    assert "been made on" not in page_of(replace(early, row="GAT"), early)  # all of the same age
+
+
 def test_a_network_of_the_users_is_called_so():
     words = page_of(replace(GOOD, about=ABOUT | {"recipe": None, "model": "small-cnn"}))
     assert "GAT: brought with --checkpoint, small-cnn, kept as gat-1." in words

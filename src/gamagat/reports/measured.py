@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from gamagat.experiments.cells import Cell
 from gamagat.experiments.claims import Ruling
@@ -90,8 +90,8 @@ def _section(result: Result) -> Iterator[str]:
     yield ""
     yield from _bullets(
         [
-            *_differences(result), *_remarks(measured), *_mixed(measured), *_converted(measured),
-            *conditions(measured),
+            *_differences(result), *_remarks(measured), *_mixed(measured), *_sources(measured),
+            *_converted(measured), *conditions(measured),
         ]
     )  # fmt: skip
 
@@ -117,16 +117,40 @@ def _mixed(measured: Sequence[Cell]) -> Iterator[str]:
             found = networks.setdefault((cell.row, str(cell.about.get("data"))), {})
             found.setdefault(cell.about["network"], set()).add(_weights(cell))
     for (row, data), found in networks.items():
-        count = sum(max(1, len(weights - {""})) for weights in found.values())
+        count, some_unknown = _trainings(found)
         if count > 1:
             yield f"{row} on {data}: these figures are of {count} sets of weights."
-        elif any(len(weights) > 1 for weights in found.values()):
+        elif some_unknown:
             yield (
                 f"{row} on {data}: some of these figures are from before weights were written down, and may "
                 "be of another training."
             )
     if rounded := [cell for cell in measured if "rounded_from" in cell.about]:
         yield f"{whose(rounded, measured)}: with the trained weights rounded to half precision."
+
+
+def _sources(measured: Sequence[Cell]) -> Iterator[str]:
+    """The same of every column of a transfer, whose rows only compare where one source made their images."""
+    sources: dict[str, dict[str, set[str]]] = {}
+    for cell in measured:
+        if "source" in cell.about:
+            found = sources.setdefault(cell.column, {})
+            found.setdefault(cell.about["source"], set()).add(str(cell.about.get("source_weights") or ""))
+    for column, found in sources.items():
+        count, some_unknown = _trainings(found)
+        if count > 1:
+            yield f"{column}: the images behind these figures were made on {count} sets of weights."
+        elif some_unknown:
+            yield (
+                f"{column}: some of these figures are from before weights of sources were written down, and "
+                "their images may have been made on another training."
+            )
+
+
+def _trainings(found: Mapping[str, set[str]]) -> tuple[int, bool]:
+    """How many trainings figures are known to be of, by network; and whether some of them do not say it."""
+    count = sum(max(1, len(weights - {""})) for weights in found.values())
+    return count, any(len(weights) > 1 for weights in found.values())
 
 
 def _weights(cell: Cell) -> str:
