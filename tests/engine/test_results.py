@@ -49,6 +49,26 @@ def test_a_suite_whose_last_member_has_not_run_is_unfinished_though_all_images_a
     )
 
 
+def test_what_a_thousand_restarts_left_is_read_without_going_through_them_a_million_times(tmp_path):
+    small_run(tmp_path, specs=("pgd:steps=1,restarts=20",))
+    looked = 0
+
+    class Told(list):
+        def __iter__(self):
+            nonlocal looked
+            looked += 1
+            return super().__iter__()
+
+    run = read_run(tmp_path)
+    told = replace(run, finished=Told(run.finished))
+    assert told.settled(run.manifest.entries()).all()
+    assert looked == 1
+    (attack,) = summarize(told).attacks
+    assert looked < 5 * 20
+    left = [100 * run.standing(run.manifest.entries()[:many]).mean() for many in range(1, 21)]
+    assert attack.curve == pytest.approx(left)
+
+
 def test_runs_of_one_attack_are_told_together_and_very_many_in_short():
     assert missing_words(("a>b@1", "a>b@2", "a>c", "d#2")) == "a>b (2 runs), a>c, d#2"
     assert missing_words(tuple("abcdefgh")) == "a, b, c, d, e, f, and 2 more"

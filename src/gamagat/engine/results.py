@@ -141,13 +141,21 @@ def _attack_result(run: Run, attack: dict[str, Any]) -> AttackResult:
         name=name if len(known) == len(runs) else f"{name} ({len(known)} of {len(runs)} runs)",
         spec=attack["spec"],
         standing=_share(run.standing(known), settled),
-        curve=tuple(_share(run.standing(known[:many]), settled).percent for many in range(1, len(known) + 1)),
+        curve=tuple(_curve(run, known, settled)),
         forwards=_cost(run, known, settled, "forwards"),
         backwards=_cost(run, known, settled, "backwards"),
         seconds=_seconds(run, runs),
         members=tuple(_members(run, known, settled)),
         nearest=distances(run, known, settled) if attack.get("nearest") and known else None,
     )
+
+
+def _curve(run: Run, known: list[str], settled: NDArray[np.bool_]) -> Iterator[float]:
+    """The accuracy after each run."""
+    standing = run.right()
+    for entry in known:
+        standing = standing & (run.fooled(entry) != 1)
+        yield _share(standing, settled).percent
 
 
 def _members(run: Run, known: list[str], settled: NDArray[np.bool_]) -> Iterator[Member]:

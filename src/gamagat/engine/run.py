@@ -55,8 +55,11 @@ class Run:
         It goes by whole chunks: images that fall are done with early, and to count them at once while others
         of their chunk are still on their way would show a run in progress weaker than it ends.
         """
-        done = [{chunk.chunk for chunk in self.finished if chunk.entry == run} for run in (CLEAN, *runs)]
-        return np.isin(self.chunks, sorted(set.intersection(*done)))
+        done: dict[str, set[int]] = {run: set() for run in (CLEAN, *runs)}
+        for chunk in self.finished:  # gone through once: an attack may have a thousand restarts
+            if chunk.entry in done:
+                done[chunk.entry].add(chunk.chunk)
+        return np.isin(self.chunks, sorted(set.intersection(*done.values())))
 
     def images(self, entry: str, ids: list[int]) -> dict[int, Pixels]:
         """The adversarial images of these verdicts, without those that have none."""
