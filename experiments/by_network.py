@@ -171,7 +171,8 @@ def _drawn(part: Figure, results: Path, shop: Workshop) -> Sketch:
 
     def told(line: Drawn) -> None:
         lines.append(line)
-        save_figure(results, whole, lines)
+        if len(lines) < len(part.lines):  # the last is written with the pictures, or is still missing
+            save_figure(results, whole, lines)
         how = f"drawn in {line.seconds:.0f} s" if line.measured else f"not run, {line.reason}"
         print(f"{part.name} {line.row}, {line.column}: {how}", flush=True)
 

@@ -206,6 +206,17 @@ def test_lines_of_figures_are_drawn_of_it_too(at_work, monkeypatch, tmp_path, ca
     assert capsys.readouterr().out == "gamagat reproduce figure-toy --rows epochs --columns epochs\n"
 
 
+def test_a_figure_without_its_pictures_is_not_whole(script, at_work, monkeypatch, tmp_path):
+    monkeypatch.setattr(FIGURES, "_entries", dict(FIGURES._entries))
+    FIGURES.register("figure-toy")(lambda: toy_figure("losses"))
+    with monkeypatch.context() as killed:
+        killed.setitem(script["_drawn"].__globals__, "paint", lambda *_: sys.exit("killed"))
+        with pytest.raises(SystemExit, match="killed"):
+            at_work("gat", "--tables", "figure-toy")
+    assert at_work("gat", "--tables", "figure-toy", "--missing") == 0
+    assert (tmp_path / "results" / "figure-toy.png").is_file()
+
+
 @pytest.mark.parametrize(("stop", "code"), [(KeyboardInterrupt(), 130), (workshop.OutOfTime(), 3)])
 def test_a_stop_ends_it_and_the_same_line_goes_on(at_work, monkeypatch, tmp_path, stop, code, capsys):
     measured = workshop.Prepared.run

@@ -1,6 +1,7 @@
 """What is left to do where the results are at hand and the cache is not."""
 
 import json
+import sys
 from dataclasses import replace
 
 import pytest
@@ -240,6 +241,19 @@ def test_a_figure_on_the_command_line(command, drawn, monkeypatch, tmp_path):
     words = ["reproduce", "figure-toy", "--device", "cpu", "--missing", "--results", tmp_path, "--json"]
     assert len(json.loads(command(*words)[1])["lines"]) == 1
     assert json.loads(command(*words)[1])["lines"] == []
+
+
+def test_a_figure_without_its_pictures_is_not_whole(command, drawn, monkeypatch, tmp_path):
+    figure, _, _ = drawn
+    FIGURES.names()
+    monkeypatch.setattr(FIGURES, "_entries", dict(FIGURES._entries))
+    FIGURES.register("figure-toy")(lambda: figure.only(["one dimension"]))
+    words = ["reproduce", "figure-toy", "--device", "cpu", "--missing", "--results", tmp_path]
+    with monkeypatch.context() as killed:
+        killed.setattr("gamagat.cli.reproduce.paint", lambda *_: sys.exit("killed"))
+        assert command(*words)[0]
+    assert command(*words)[0] == 0
+    assert {path.name for path in tmp_path.iterdir()} >= {"figure-toy.json", "figure-toy.png"}
 
 
 @pytest.mark.parametrize(

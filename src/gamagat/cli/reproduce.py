@@ -225,7 +225,8 @@ def _draw(figure: Figure, whole: Figure, shop: Workshop, results: Path | None, a
 
     def told(line: Drawn) -> None:
         lines.append(line)
-        if results is not None:
+        # The last is written with the pictures: what ends between the two leaves something missing.
+        if results is not None and len(lines) < len(figure.lines):
             save_figure(results, whole, lines)
 
     sketch = run_figure(figure, shop, draw, told)
