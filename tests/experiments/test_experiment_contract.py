@@ -117,6 +117,11 @@ def test_one_network_is_rfgsm_at_and_the_ablation_with_its_figures():
     ] * 2
 
 
+def test_a_mean_of_runs_has_the_reason_that_its_runs_have():
+    table = find("stability")
+    assert table.notes["mean"] == table.notes["run 1"]
+
+
 def test_the_data_of_the_paper_cite_it_and_repeat_no_row():
     content = json.loads(files("gamagat.experiments").joinpath("paper.json").read_text("utf-8"))
     assert "Guided Adversarial Attack for Evaluating and Enhancing Adversarial Defenses" in content["cite"]
