@@ -8,10 +8,18 @@ import sys
 import pytest
 import torch
 from small_run import spawn
-from training.small_training import as_rank, metrics, refused, tensors, trained, wanted, write_images
+from training.small_training import (
+    as_rank,
+    metrics,
+    otherwise,
+    refused,
+    tensors,
+    trained,
+    wanted,
+    write_images,
+)
 
 from gamagat.engine.alone import LOCK, alone_in
-from gamagat.engine.training import course
 
 
 @pytest.fixture(scope="module")
@@ -63,14 +71,6 @@ def test_statistics_of_batches_are_agreed_on(data, tmp_path):
     ours, theirs = (tensors(tmp_path / name / "last.safetensors") for name in ("one", "run"))
     # Each process has statistics of half the batch, so they agree roughly, not exactly.
     assert torch.allclose(ours["1.running_mean"], theirs["1.running_mean"], rtol=0.2, atol=0.05)
-
-
-def otherwise(rank, count, port, request):
-    """Be one of several processes, of which the first alone sees a sound network."""
-    look = course.Probe.look
-    if rank > 0:
-        course.Probe.look = lambda *given: look(*given) | {"fgsm": 90.0, "pgd-10": 1.0}
-    as_rank(rank, count, port, request)
 
 
 @pytest.mark.parametrize("on_collapse", ["stop", "rollback"])
