@@ -168,7 +168,7 @@ def test_a_batch_of_one_grey_or_colour_works(command, tmp_path):
         images = np.random.default_rng(0).integers(0, 256, (1, channels, 8, 8), np.uint8)
         source = arrays(tmp_path, images, np.array([1]))
         (tmp_path / "colour_net.py").write_text(
-            "from torch import nn\n"
+            "import torch\nfrom torch import nn\ntorch.manual_seed(0)\n"
             "def grey(): return nn.Sequential(nn.Flatten(), nn.Linear(64, 4))\n"
             "def colour(): return nn.Sequential(nn.Flatten(), nn.Linear(192, 4))\n"
         )

@@ -32,6 +32,17 @@ def test_probabilities_of_a_single_image_stop(found, broken, digits):
     assert found(broken(lambda z: z.softmax(1)), digits.head(1))["probabilities"] == "stop"
 
 
+def test_logits_of_one_image_that_nearly_sum_to_one_are_no_probabilities(found, broken, digits):
+    one = digits.head(1)
+
+    def shifted(total: float) -> dict[str, str]:
+        return found(broken(lambda z: z.softmax(1) * total), one)
+
+    assert shifted(0.976).get("probabilities") != "stop"
+    assert shifted(1.03).get("probabilities") != "stop"
+    assert shifted(0.995)["probabilities"] == "stop"  # as half precision may leave them
+
+
 def test_a_last_sigmoid_is_found(found, broken):
     assert found(broken(torch.sigmoid)) == {"probabilities": "warn"}
 
