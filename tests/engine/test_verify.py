@@ -184,10 +184,13 @@ def test_other_weights_are_caught_twice(run):
     assert any("the network now says" in problem for problem in problems)
 
 
+WORDS = ["--attack", "fgsm", "--eps", "0.02", "--batch-size", "1", "--precision", "fp32", "--force"]
+
+
 @pytest.fixture
-def moved(command, tmp_path, monkeypatch) -> Path:
-    """A folder with a run of a program on arrays, named as they lay; both lie in `there` now."""
-    home, there = tmp_path / "home", tmp_path / "there"
+def home(command, tmp_path, monkeypatch) -> Path:
+    """A folder with a program, arrays, and a run of both, made in there."""
+    home = tmp_path / "home"
     home.mkdir()
     monkeypatch.chdir(home)
     images = images_like(12, channels=1)
@@ -196,17 +199,41 @@ def moved(command, tmp_path, monkeypatch) -> Path:
         warnings.simplefilter("ignore", DeprecationWarning)
         torch.jit.save(torch.jit.script(model), "net.pt")
     np.savez("some.npz", images=images.numpy(), labels=model(images).argmax(1).numpy())
-    assert command("evaluate", "net.pt", "--data", "arrays:some.npz", "--attack", "fgsm", "--eps", "0.02",
-                   "--batch-size", "1", "--precision", "fp32", "--force", "--out", "run")[0] == 0  # fmt: skip
-    home.rename(there)
+    assert command("evaluate", "net.pt", "--data", "arrays:some.npz", *WORDS, "--out", "run")[0] == 0
     monkeypatch.chdir(tmp_path)
-    return there
+    return home
+
+
+def test_a_run_is_gone_on_with_and_verified_from_anywhere(command, home):
+    code, out, _ = command("verify", home / "run")
+    assert (code, "holds: 24 verdicts" in out) == (0, True)
+    words = ["evaluate", "home/net.pt", "--data", f"arrays:{home / '../home/some.npz'}", *WORDS]
+    assert command(*words, "--out", home / "run")[0] == 0
+
+
+def test_a_run_that_names_its_files_from_where_it_was_made_goes_on_there(command, home, monkeypatch):
+    """As those of earlier versions do."""
+    kept = json.loads((home / "run" / "manifest.json").read_text())
+    assert (kept["model"], kept["data"]) == (str(home / "net.pt"), f"arrays:{home / 'some.npz'}")
+    kept |= {"model": "net.pt", "data": "arrays:some.npz"}
+    (home / "run" / "manifest.json").write_text(json.dumps(kept))
+    words = ["evaluate", home / "net.pt", "--data", f"arrays:{home / 'some.npz'}", *WORDS]
+    code, _, err = command(*words, "--out", home / "run")
+    assert (code, "holds another run (model was net.pt and is" in err) == (2, True)
+    monkeypatch.chdir(home)
+    assert command(*words, "--out", "run")[0] == 0
+
+
+@pytest.fixture
+def moved(home, tmp_path) -> Path:
+    """Where all of it lies now."""
+    return home.rename(tmp_path / "there")
 
 
 def test_a_program_and_arrays_that_have_moved_are_named_anew(command, moved):
     code, _, err = command("verify", moved / "run")
     assert code == 2
-    assert "there is no file some.npz" in err
+    assert "there is no file" in err
     assert "with --data and --weights what lies elsewhere" in " ".join(err.split())
     words = ["--data", f"arrays:{moved / 'some.npz'}", "--weights", moved / "net.pt"]
     code, out, _ = command("verify", moved / "run", *words)

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from gamagat.data.core import Dataset
+from gamagat.engine.places import data_in_full, model_in_full
 from gamagat.errors import DamagedError, RunError
 from gamagat.version import __version__
 
@@ -60,7 +61,11 @@ class Manifest:
         ours, theirs = self.settings(), other.settings()
         if self.n != other.n:
             ours.pop("data_sha256")  # of course
-        return [_changed(key, theirs[key], ours[key]) for key in ours if ours[key] != theirs[key]]
+        # Of the same file or folder, whatever the way there is called.
+        in_full = {"model": model_in_full, "data": data_in_full}
+        same = [key for key, whole in in_full.items() if whole(ours[key]) == whole(theirs[key])]
+        others = [key for key in ours if key not in same and ours[key] != theirs[key]]
+        return [_changed(key, theirs[key], ours[key]) for key in others]
 
     def runs(self) -> list[tuple[str, list[str]]]:
         """The attacks in order, each with its runs in order."""

@@ -13,6 +13,7 @@ from gamagat.engine.budget import spec_for_budget
 from gamagat.engine.checks import check_batch_size, check_door
 from gamagat.engine.doctor import Finding, examine
 from gamagat.engine.evaluate import Words, evaluate
+from gamagat.engine.places import data_in_full, model_in_full
 from gamagat.engine.plan import PlannedAttack, plan_attacks, read_threat
 from gamagat.engine.quick.network import check_precision
 from gamagat.engine.ranks import Ranks
@@ -124,13 +125,14 @@ def completed(request: EvaluationRequest) -> EvaluationRequest:
     """What a request leaves open, as the card of a trained network says it."""
     card = read_card(request.model)
     if card is None:
-        return replace(request, data=request.data or "digits")
+        data = data_in_full(request.data or "digits")
+        return replace(request, model=model_in_full(request.model), data=data)
     eps = request.eps
     if eps is None and request.data is None and card.get("norm") == norm_named(request.norm).name:
         eps = repr(card.get("eps"))
     # A name of the zoo means the same everywhere; a folder is to be found again from any other.
     model = request.model if is_zoo(request.model) else str(card.folder.absolute())
-    return replace(request, model=model, data=request.data or card.get("data"), eps=eps)
+    return replace(request, model=model, data=data_in_full(str(request.data or card.get("data"))), eps=eps)
 
 
 def prepare(request: EvaluationRequest) -> Prepared:
