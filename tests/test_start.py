@@ -10,7 +10,7 @@ import pytest
 
 import gamagat
 from gamagat.cli import app as front
-from gamagat.cli import main
+from gamagat.cli import main, told_to_end
 from helpers import spoken_to
 
 
@@ -96,6 +96,26 @@ def test_ctrl_c_while_modules_are_imported_is_one_line(seconds):
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert err == "note: stopped: it was interrupted\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "elastic", "within"),
+    [
+        (signal.SIG_DFL, None, signal.default_int_handler),
+        (signal.SIG_IGN, None, signal.SIG_IGN),  # somebody's wish
+        (signal.SIG_DFL, "run", signal.SIG_DFL),  # torchrun's own processes
+    ],
+)
+def test_being_told_to_end_is_ctrl_c_for_as_long_as_the_command_runs(before, elastic, within, monkeypatch):
+    if elastic is not None:
+        monkeypatch.setenv("TORCHELASTIC_RUN_ID", elastic)
+    usual = signal.signal(signal.SIGTERM, before)
+    try:
+        with told_to_end():
+            assert signal.getsignal(signal.SIGTERM) == within
+        assert signal.getsignal(signal.SIGTERM) == before
+    finally:
+        signal.signal(signal.SIGTERM, usual)
 
 
 def test_ctrl_c_in_a_subcommand_is_one_line(monkeypatch, capsys):

@@ -392,7 +392,8 @@ def test_a_manifest_of_another_version_is_not_called_damaged(tmp_path, change):
     assert not isinstance(caught.value, DamagedError)
 
 
-def test_the_command_stopped_by_a_signal_goes_on_where_it_was(tmp_path):
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_the_command_stopped_by_a_signal_goes_on_where_it_was(tmp_path, sent):
     words = ["evaluate", "digits-cnn", "--n", "64", "--batch-size", "8"]
     words += ["--attack", "gama-pgd:steps=9000", "--restarts", "20", "--out", str(tmp_path / "run"), "--json"]
     process = spoken_to(words)
@@ -400,7 +401,7 @@ def test_the_command_stopped_by_a_signal_goes_on_where_it_was(tmp_path):
     while not list((tmp_path / "run").glob("ledger-0.sqlite")) and time.monotonic() < patience:
         time.sleep(0.1)
     time.sleep(1.0)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(sent)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "Traceback" not in err

@@ -12,14 +12,15 @@ STOPPED = "note: stopped: it was interrupted"
 
 
 def main() -> None:
-    """Run the command; Ctrl-C at any moment is one line and exit code 130."""
+    """Run the command; Ctrl-C, or a scheduler's SIGTERM, is one line and exit code 130."""
     try:
         # Not at the top: what it needs takes seconds to come, and Ctrl-C may be pressed in them.
         with leaving_at_once():
             from gamagat.cli.app import load, run  # noqa: PLC0415
 
             command = load(sys.argv[1:])
-        run(command)
+        with told_to_end():
+            run(command)
     except KeyboardInterrupt:
         print(STOPPED, file=sys.stderr)
         sys.exit(130)
@@ -39,6 +40,23 @@ def leaving_at_once() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def told_to_end() -> Iterator[None]:
+    """Let SIGTERM be Ctrl-C: schedulers send it before they kill, and what is known is worth telling.
+
+    Processes that torchrun has started end at once, as it wants: one of them may wait for another.
+    """
+    usual = signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    if current_thread() is not main_thread() or not usual or "TORCHELASTIC_RUN_ID" in os.environ:
+        yield
+        return
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _leave(*_: Any) -> None:
