@@ -131,7 +131,16 @@ def commands(part: Table | Figure) -> Iterator[str]:
         alike.setdefault(tuple(place.column for place in _places(part) if place.row == row), []).append(row)
     for columns, rows in alike.items():
         words = ["gamagat", "reproduce", part.name, "--rows", ",".join(rows), "--columns", ",".join(columns)]
-        yield shlex.join([*words, *(f"--checkpoint=all={network}" for network in given_to(part))])
+        yield shlex.join(
+            words + [word for network in given_to(part) for word in ("--checkpoint", f"all={network}")]
+        )
+
+
+def command_of(part: Table | Figure, shop: Workshop) -> str:
+    """The command that is written down with its figures; a network that is given is that of these rows."""
+    rows = ["all"] if part.rows == find_any(part.name).rows else part.rows
+    given = [f"{row}={network}" for network in given_to(part) for row in rows]
+    return command_for(part.name, shop.cache, given, {}, part.columns)
 
 
 def given_to(part: Table | Figure) -> list[str]:
@@ -143,8 +152,7 @@ def work(todo: Sequence[Table | Figure], results: Path, shop: Workshop) -> int:
     """All that is to be measured on one network; the exit code."""
     empty = 0
     for part in todo:
-        given = [f"all={network}" for network in given_to(part)]
-        shop.command = command_for(part.name, shop.cache, given, {}, part.columns)
+        shop.command = command_of(part, shop)
         outcome = _drawn(part, results, shop) if isinstance(part, Figure) else _measured(part, results, shop)
         empty += len(outcome.missing)
         if outcome.stopped is not None:

@@ -169,14 +169,14 @@ def test_a_network_that_is_given_takes_all_places_of_its_recipe(at_work, tmp_pat
     assert at_work("gat", *given) == 0
     columns = "--columns 'Clean,FGSM,PGD-40,CW mean L2,transfer'"
     assert capsys.readouterr().out.startswith(
-        f"gamagat reproduce toy --rows GAT {columns} --checkpoint=all={trained}\n"
+        f"gamagat reproduce toy --rows GAT {columns} --checkpoint all={trained}\n"
     )
     found = cells(tmp_path)
     assert {row for row, _ in found} == {"GAT"}
     assert all(cell["recipe"] is None and cell["model"] == trained.name for cell in found.values())
     assert found["GAT", "FGSM"]["command"] == (
         f"gamagat reproduce toy {columns} --n 40 --set epochs=1 --set probe=20 "
-        f"--checkpoint all={trained.name} --seed 5"
+        f"--checkpoint GAT={trained.name} --seed 5"
     )
     for words in (given, ["--missing"]):  # which stands until another is given
         assert at_work("gat", *words) == 0
