@@ -8,7 +8,7 @@ import torch
 from masking.fronts import Around, in_numpy
 from torch import nn
 
-from gamagat.engine.masking.black_box import only_square, square, transfer
+from gamagat.engine.masking.black_box import only_square, square, standing_after_all, transfer
 from gamagat.engine.masking.chance import randomness
 from gamagat.engine.masking.exam import FULL, Exam, Unfollowed, pgd, reason_unfollowed
 from gamagat.engine.masking.radii import large_eps, loss_rises, mean_loss, radii
@@ -163,6 +163,16 @@ def test_square_finds_nothing_that_gama_does_not(blind, level):
 
 def test_without_a_source_transfer_is_not_checked():
     assert transfer(told(90, {})).level is UNCHECKED
+
+
+@pytest.mark.parametrize("strongest", [*FULL.specs(), "moved"])
+def test_what_is_left_after_all_attacks_is_after_each_of_them(monkeypatch, strongest):
+    examined = replace(told(100, {}), source=nn.Identity())
+    (runs,) = [attack.runs for attack in examined.prepared.plan if attack.name == strongest] or [[]]
+    examined.known["run"] = Told(100, {name: 10 for name, _ in runs})
+    moved = np.arange(400) < (40 if strongest == "moved" else 400)
+    monkeypatch.setattr("gamagat.engine.masking.black_box.moved", lambda exam, spec: moved)
+    assert standing_after_all(examined).sum() == 40
 
 
 def test_a_threshold_is_never_less_than_three_images():

@@ -86,6 +86,7 @@ def test_transferred_images_give_a_masked_network_away(networks):
     transfer = found.results["transfer"]
     assert transfer.level is Level.MASKED
     assert transfer.numbers["transfer fgsm"] < transfer.numbers["white_box_accuracy"] - 50
+    assert found.robust_accuracy <= transfer.numbers["transfer fgsm"]
 
 
 def test_the_same_network_gets_the_same_diagnosis_and_is_left_as_it_was(networks):

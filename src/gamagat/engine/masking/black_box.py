@@ -68,7 +68,7 @@ def transfer(exam: Exam) -> Result:
             Level.UNCHECKED, "no source network was given", limits(exam, "transfer"), meaning, do, {}
         )
     seeing = percent(exam.followed())
-    left = {spec: percent(moved(exam, spec) & exam.right()) for spec in TRANSFERRED}
+    left = {spec: percent(stands & exam.right()) for spec, stands in transferred(exam).items()}
     return Result(
         graded_points(exam, seeing - min(left.values()), BETTER, MUCH_BETTER),
         "images of the source leave "
@@ -80,6 +80,22 @@ def transfer(exam: Exam) -> Result:
         "network's own gradients.",
         {"white_box_accuracy": seeing} | {f"transfer {spec}": accuracy for spec, accuracy in left.items()},
     )
+
+
+def transferred(exam: Exam) -> dict[str, Standing]:
+    """What survives each attack on the source, made once; nothing where there is no source."""
+    if "transferred" not in exam.known:
+        specs = () if exam.source is None else TRANSFERRED
+        exam.known["transferred"] = {spec: moved(exam, spec) for spec in specs}
+    known: dict[str, Standing] = exam.known["transferred"]
+    return known
+
+
+def standing_after_all(exam: Exam) -> Standing:
+    """Which images every attack leaves standing, transferred images among them."""
+    within = [exam.left(attack.name) for attack in exam.prepared.plan]
+    standing: Standing = np.logical_and.reduce([*within, *transferred(exam).values()])
+    return standing
 
 
 def moved(exam: Exam, spec: str) -> Standing:

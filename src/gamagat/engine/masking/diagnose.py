@@ -12,7 +12,7 @@ import torch
 
 from gamagat.engine.checks import check_door
 from gamagat.engine.checkup.care import untouched
-from gamagat.engine.masking.black_box import only_square, square, transfer
+from gamagat.engine.masking.black_box import only_square, square, standing_after_all, transfer
 from gamagat.engine.masking.chance import randomness
 from gamagat.engine.masking.exam import FULL, QUICK, Exam, Unfollowed, percent, reason_unfollowed
 from gamagat.engine.masking.radii import large_eps, loss_rises
@@ -149,7 +149,7 @@ def _diagnosis(exam: Exam) -> Diagnosis:
         verdict=verdict({name: result.level for name, result in results.items()}),
         results=results,
         clean_accuracy=clean,
-        robust_accuracy=percent(exam.followed() & exam.left(exam.doses.square)),
+        robust_accuracy=percent(standing_after_all(exam)),
         unchecked=tuple(_unchecked(exam, results)),
     )
 
