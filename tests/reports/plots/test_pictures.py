@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import torch.nn.functional as F
 from small_run import small_run
 from training.small_training import trained, write_images
 
+from gamagat.engine.plan import plan_attacks
 from gamagat.engine.request import EvaluationRequest, prepare
 from gamagat.engine.run import read_run
 from gamagat.engine.share import Share, wilson
@@ -206,8 +208,24 @@ def test_runs_at_several_eps_make_a_curve_from_the_clean_accuracy_on(tmp_path):
         *(standing(run, ["pgd"]) for run in (runs[1], runs[2], runs[0])),
     )
     assert panel.title == "row-by-row on small, L∞, 60 images"
-    with pytest.raises(RunError, match="holds one eps and no minimum-norm attack"):
+    with pytest.raises(RunError, match="holds no attack at several eps"):
         eps_picture(runs[:1])
+
+
+def test_a_line_over_eps_is_of_one_attack_with_the_same_settings(tmp_path, monkeypatch):
+    runs = []
+    for eps, restarts in ((0.02, 1), (0.04, 1), (0.02, 3), (0.04, 3)):
+        monkeypatch.setattr("small_run.plan_attacks", partial(plan_attacks, times=restarts))
+        small_run(tmp_path / f"{eps}-{restarts}", specs=("pgd:steps=2",), eps=eps)
+        runs.append(read_run(tmp_path / f"{eps}-{restarts}"))
+    lines = [line.y for line in eps_picture(runs).panels[0].curves]
+    entries = [f"pgd#{number}" for number in (1, 2, 3)]
+    assert lines[0][1:] == tuple(standing(run, ["pgd"]) for run in runs[:2])
+    assert lines[1][1:] == tuple(standing(run, entries) for run in runs[2:])
+    once, thrice = (line.label for line in eps_picture(runs).panels[0].curves)
+    assert (once[-10:], thrice[-10:]) == ("restarts=1", "restarts=3")
+    with pytest.raises(RunError, match="no attack at several eps with the same settings"):
+        eps_picture([runs[0], runs[3]])  # a weak attack at one, a strong one at the other
 
 
 def prepared(*attacks, n=12, eps="0.25"):

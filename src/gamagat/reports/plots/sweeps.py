@@ -106,8 +106,8 @@ def eps_picture(runs: Sequence[Run]) -> Picture:
             panels.append(Panel(about.told(eps=False), *axes, tuple(curves), marks))
     if not panels:
         raise RunError(
-            f"{_folders(runs)} holds one eps and no minimum-norm attack; give runs at several eps, one of "
-            "fab, cw or ddn, or a model"
+            f"{_folders(runs)} holds no attack at several eps with the same settings and no minimum-norm "
+            "attack; give runs at several eps, one of fab, cw or ddn, or a model"
         )
     return Picture("eps", "Accuracy against ε", tuple(panels), slug(runs), WILSON + caution(runs))
 
@@ -133,14 +133,18 @@ def _from_distances(run: Run, attack: dict[str, Any]) -> Curve:
 
 def _over_eps(runs: Sequence[Run]) -> list[Curve]:
     """Attacks that ran at several eps; at 0 there is nothing to attack."""
-    points: dict[str, dict[float, Share]] = {}
+    points: dict[tuple[str, str], dict[float, Share]] = {}
     for run in runs:
         for attack in run.manifest.attacks:
             if not attack.get("nearest") and known_runs(run, attack["runs"]):
-                points.setdefault(attack["name"], {0.0: clean(run)})[run.manifest.eps] = _standing(
-                    run, attack
-                )
-    return [Curve.of_shares(name, sorted(found.items())) for name, found in points.items() if len(found) > 2]
+                key = attack["name"], attack["spec"]  # --restarts is in its settings, but not in its name
+                points.setdefault(key, {0.0: clean(run)})[run.manifest.eps] = _standing(run, attack)
+    lines = {key: sorted(found.items()) for key, found in points.items() if len(found) > 2}
+    names = [name for name, _ in lines]
+    return [
+        Curve.of_shares(name if names.count(name) == 1 else spec, found)
+        for (name, spec), found in lines.items()
+    ]
 
 
 def _standing(run: Run, attack: dict[str, Any]) -> Share:
