@@ -7,7 +7,7 @@ from rich.table import Table
 
 from gamagat.engine.results import AttackResult, Evaluation, Member
 from gamagat.engine.share import Share
-from gamagat.reports.unfinished import unfinished_words
+from gamagat.reports.unfinished import so_far, unfinished_words
 
 
 def evaluation_table(result: Evaluation) -> Table:
@@ -24,7 +24,7 @@ def evaluation_table(result: Evaluation) -> Table:
     for attack in result.attacks:
         costs = (f"{attack.forwards:.1f}", f"{attack.backwards:.1f}", f"{attack.seconds:.1f}")
         table.add_row(
-            escape(attack.name) + _so_far(attack.standing, result.n), *_accuracy(attack.standing), *costs
+            escape(attack.name) + so_far(attack.standing, result.n), *_accuracy(attack.standing), *costs
         )
         for member in attack.members:
             table.add_row(*_member_row(member), style="dim")
@@ -32,14 +32,9 @@ def evaluation_table(result: Evaluation) -> Table:
         table.caption = escape(f"unfinished: {unfinished_words(result)}")
         table.caption_justify = "left"
     table.add_section()
-    worst = f"worst case{_so_far(result.standing, result.n)}"
+    worst = f"worst case{so_far(result.standing, result.n)}"
     table.add_row(worst, *_accuracy(result.standing), "", "", f"{result.seconds:.1f}", style="bold")
     return table
-
-
-def _so_far(share: Share, count: int) -> str:
-    """Of how many images a figure is, where that is not all of them."""
-    return f" ({share.of:,} of {count:,} images)" if 0 < share.of < count else ""
 
 
 def _member_row(member: Member) -> tuple[str, ...]:

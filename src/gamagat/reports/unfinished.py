@@ -4,6 +4,7 @@ import re
 from itertools import groupby
 
 from gamagat.engine.results import Evaluation
+from gamagat.engine.share import Share
 
 MOST = 6  # names that are listed; more would bury the numbers
 
@@ -12,6 +13,11 @@ def unfinished_words(result: Evaluation) -> str:
     """How far an unfinished run is, and which of its runs are still to do."""
     through = f"{result.standing.of:,} of {result.n:,} images are through with every run shown"
     return f"{through}; still to do: {missing_words(result.missing)}"
+
+
+def so_far(share: Share, count: int) -> str:
+    """Of how many images a figure is, where that is not all of them."""
+    return f" ({share.of:,} of {count:,} images)" if 0 < share.of < count else ""
 
 
 def missing_words(entries: tuple[str, ...]) -> str:

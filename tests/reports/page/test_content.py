@@ -316,7 +316,11 @@ def test_an_unfinished_run_says_so_and_counts_whole_chunks(unfinished):
     assert f"This run is unfinished: {result.standing.of} of 60 images" in page.text
     assert "still to do: gama-pgd (2 runs), gama-mt (3 runs). Numbers" in page.text
     assert page.row("gama-mt")[1:3] == ["-", "-"]
-    assert page.row("worst case")[1:3] == words(result.standing)
+    worst = f"worst case ({result.standing.of} of 60 images)"
+    assert page.row(worst)[1:3] == words(result.standing)
+    assert page.row("clean")[0].strip() == "clean"
+    rows = {line[0]: line for line in cells(as_markdown(gather([unfinished])))}
+    assert rows[worst][1:3] == words(result.standing)
     assert "Unfinished:" in as_markdown(gather([unfinished]))
     assert "still to do: gama-pgd (2 runs), gama-mt (3 runs)." in as_markdown(gather([unfinished]))
 
@@ -325,6 +329,9 @@ def test_classes_of_an_unfinished_run_add_up_as_well(unfinished, at_hand):
     at_hand()
     [part] = gather([unfinished]).runs
     assert part.result.standing.of < part.result.clean.of
+    assert {row.images for row in part.classes} == {
+        f"{row.worst.of} of {row.clean.of}" for row in part.classes
+    }
     for which, whole in (("clean", part.result.clean), ("worst", part.result.standing)):
         shares = [getattr(row, which) for row in part.classes]
         assert (sum(share.count for share in shares), sum(share.of for share in shares)) == (

@@ -20,6 +20,12 @@ class ClassRow(NamedTuple):
     clean: Share
     worst: Share
 
+    @property
+    def images(self) -> str:
+        """How many there are; of an unfinished run, before that how many the worst case is of."""
+        through = f"{self.worst.of:,} of " if self.worst.of < self.clean.of else ""
+        return f"{through}{self.clean.of:,}"
+
 
 def class_rows(run: Run, originals: Originals | str) -> list[ClassRow]:
     """Every class that has an image; none if the labels are not to be had."""

@@ -13,7 +13,7 @@ from gamagat.reports.page.content import Content
 from gamagat.reports.page.svg import whisker
 from gamagat.reports.page.text import PAIRED, pair_cells
 from gamagat.reports.page.words import breaks, eps_words, folded, interval, percent, plain
-from gamagat.reports.unfinished import unfinished_words
+from gamagat.reports.unfinished import so_far, unfinished_words
 from gamagat.version import __version__
 
 PACKAGE = "gamagat.reports.page"
@@ -38,7 +38,8 @@ def as_html(content: Content) -> str:
     )
     environment.globals.update(percent=percent, interval=interval, plain=plain, whisker=whisker)
     environment.globals.update(breaks=breaks, eps_words=eps_words, folded=folded, PARTS=PARTS)
-    environment.globals.update(pair_cells=pair_cells, PAIRED=PAIRED, unfinished_words=unfinished_words)
+    environment.globals.update(pair_cells=pair_cells, PAIRED=PAIRED, so_far=so_far)
+    environment.globals.update(unfinished_words=unfinished_words)
     style, script = _file("page.css"), _file("page.js")
     return environment.get_template("page.html.j2").render(
         content=content,

@@ -13,7 +13,7 @@ from gamagat.reports.page.content import Content, Paired, RunPart
 from gamagat.reports.page.diagnosis import DiagnosisPart
 from gamagat.reports.page.rows import Row
 from gamagat.reports.page.words import folded, interval, percent, plain
-from gamagat.reports.unfinished import unfinished_words
+from gamagat.reports.unfinished import so_far, unfinished_words
 
 COLUMNS = (
     "run", "model", "data", "norm", "eps", "kind", "name", "spec", "correct", "images", "accuracy",
@@ -86,12 +86,9 @@ def _run_parts(part: RunPart) -> Iterator[str]:
     yield f"{escape(part.sentence)}\n"
     if result.unfinished:
         yield f"Unfinished: {escape(unfinished_words(result))}.\n"
-    yield table(HEADINGS, [_cells(row) for row in part.rows])
+    yield table(HEADINGS, [_cells(row, result.n) for row in part.rows])
     if part.classes:
-        cells = [
-            (row.name, percent(row.clean), percent(row.worst), plain(row.clean.of, ",d"))
-            for row in part.classes
-        ]
+        cells = [(row.name, percent(row.clean), percent(row.worst), row.images) for row in part.classes]
         yield "### Classes\n"
         yield table(("class", "clean %", "worst case %", "images"), cells)
     yield "### Gradient masking\n"
@@ -126,11 +123,12 @@ def _diagnosis_parts(found: DiagnosisPart) -> Iterator[str]:
         yield "".join(f"- {escape(words)}\n" for words in found.unchecked)
 
 
-def _cells(row: Row) -> tuple[str, ...]:
-    name = f"{row.name} ({plain(row.fooled, ',d')} fooled)" if row.kind == "member" else row.name
+def _cells(row: Row, count: int) -> tuple[str, ...]:
+    """One line of a run, which has so many images."""
+    name = row.name + (f" ({plain(row.fooled, ',d')} fooled)" if row.kind == "member" else "")
     costs = (plain(row.forwards), plain(row.backwards), plain(row.seconds))
     return (
-        name,
+        name + so_far(row.share, count),
         percent(row.share),
         interval(row.share),
         *costs,
