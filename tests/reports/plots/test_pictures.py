@@ -99,6 +99,17 @@ def test_a_suite_is_one_try_whatever_targets_its_members_have(tmp_path):
         restarts_picture([read_run(tmp_path)])
 
 
+def test_two_numbers_of_restarts_in_one_run_have_a_name_each(tmp_path):
+    specs = ("pgd:steps=2,restarts=2", "pgd:steps=2,restarts=3", "gama-pgd:steps=2,restarts=2")
+    small_run(tmp_path, specs=specs)
+    lines = named(restarts_picture([read_run(tmp_path)]).panels[0])
+    assert {name: line.x for name, line in lines.items()} == {
+        specs[0]: (1, 2),
+        specs[1]: (1, 2, 3),
+        "gama-pgd:steps=2": (1, 2),
+    }
+
+
 def test_runs_without_a_second_try_have_no_restarts(tmp_path):
     small_run(tmp_path, specs=("fgsm",))
     with pytest.raises(RunError, match="has finished a second try; evaluate with --restarts 10"):

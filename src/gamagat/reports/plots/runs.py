@@ -161,7 +161,7 @@ def named(
     `more` is what else the name should say of an attack.
     """
     found = [
-        (run, short_name(attack["name"], without) + more(attack), series(run, attack))
+        (run, _called(run, attack["name"], without) + more(attack), series(run, attack))
         for run in runs
         for attack in run.manifest.attacks
         if known_runs(run, attack["runs"])
@@ -172,6 +172,13 @@ def named(
         for run, name, line in found
         if line.x
     ]
+
+
+def _called(run: Run, name: str, without: str) -> str:
+    """An attack but for one option, unless that is all that tells it from another one of its run."""
+    short = short_name(name, without)
+    alike = [attack for attack in run.manifest.attacks if short_name(attack["name"], without) == short]
+    return short if len(alike) == 1 else name
 
 
 def _place(run: Run, runs: Sequence[Run]) -> str:
