@@ -120,6 +120,7 @@ def test_help_tells_the_exit_codes(command):
         (["digits-cnn", "--data", "digit"], "did you mean 'digits'?"),
         (["digits-cnn", "--eps", "2"], "eps must be at most 1 in linf"),
         (["digits-cnn", "--n", "0"], "must be positive, got 0"),
+        (["digits-cnn", "--n", "3"], "needs more than 3 images"),  # no attack could be proven wrong by them
         (["digits-cnn", "--norm", "l0"], "unknown norm 'l0'"),
         (["digits-cnn", "--batch-size", "0"], "batch size must be at least 1"),
         (["digits-cnn", "--source", "digits-cn"], "did you mean 'digits-cnn'?"),

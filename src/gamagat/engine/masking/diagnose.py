@@ -14,7 +14,7 @@ from gamagat.engine.checks import check_door
 from gamagat.engine.checkup.care import untouched
 from gamagat.engine.masking.black_box import only_square, square, standing_after_all, transfer
 from gamagat.engine.masking.chance import randomness
-from gamagat.engine.masking.exam import FULL, QUICK, Exam, Unfollowed, percent, reason_unfollowed
+from gamagat.engine.masking.exam import CHANCE, FULL, QUICK, Exam, Unfollowed, percent, reason_unfollowed
 from gamagat.engine.masking.radii import large_eps, loss_rises
 from gamagat.engine.masking.result import Check, Level, Result, Verdict, tempered, verdict
 from gamagat.engine.masking.slopes import alignment, saturation, underflow, zero_gradients
@@ -119,6 +119,11 @@ def examine_masking(
 ) -> Diagnosis:
     """All checks of one network; it is left as it was, and so is every random state."""
     model, request = prepared.model, prepared.request
+    if len(prepared.data) <= CHANCE:  # thresholds would be 100 points and more, which nothing exceeds
+        raise ConfigError(
+            f"a diagnosis needs more than {CHANCE} images, as many may fall by chance; got "
+            f"{len(prepared.data)}, give --n {FEW} or more"
+        )
     with ExitStack() as stack:
         for one in (model, source):
             if one is not None:

@@ -27,6 +27,7 @@ from gamagat.pieces.threat import ThreatModel
 from gamagat.pieces.types import Images, Labels, Scores
 from gamagat.registry import parse_spec
 
+CHANCE = 3  # images that may stand or fall by chance
 HARDLY_ANY = 5.0  # percent of accuracy that nobody would call robust
 
 # The paper's normally trained networks keep 8 to 16 % of accuracy under FGSM and nothing under PGD: one step
@@ -134,7 +135,7 @@ class Exam:
 
     def worth(self, points: float) -> float:
         """A threshold in points, but never less than three images: as many may move by chance."""
-        return max(points, 100 * 3 / self.count)
+        return max(points, 100 * CHANCE / self.count)
 
     def facts(self) -> dict[str, str]:
         """What is diagnosed, in words."""
