@@ -15,6 +15,9 @@ from gamagat.pieces.threat import TOLERANCE
 
 RUNGS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0)  # of eps, where the curve is told
 
+# What readers of a curve have to know where an attack made several runs.
+BOUND = "below the run's eps less may be left: an image that falls inside sees no more restarts or targets"
+
 
 @dataclass(frozen=True, slots=True)
 class Distances:

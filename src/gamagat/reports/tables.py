@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from rich.markup import escape
 from rich.table import Table
 
+from gamagat.engine.distances import BOUND
 from gamagat.engine.results import AttackResult, Evaluation, Member
 from gamagat.engine.share import Share
 from gamagat.reports.unfinished import so_far, unfinished_words
@@ -61,7 +62,7 @@ def _distances(attack: AttackResult) -> Iterator[str]:
     found = f"{len(nearest.found):,} of {int((nearest.sizes > 0).sum()):,} images"
     yield f"{attack.name} nearest: mean {nearest.mean:.4g}, median {nearest.median:.4g} ({found})"
     steps = ", ".join(f"{eps:.4g}: {share.percent:.2f}" for eps, share in nearest.curve())
-    yield f"{attack.name} accuracy at eps {steps}"
+    yield f"{attack.name} accuracy at eps {steps}" + (f" ({BOUND})" if len(attack.curve) > 1 else "")
 
 
 def _accuracy(share: Share) -> tuple[str, str]:

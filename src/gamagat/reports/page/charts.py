@@ -9,6 +9,7 @@ from math import log10
 from markupsafe import Markup
 
 from gamagat.engine.budget import curve
+from gamagat.engine.distances import BOUND
 from gamagat.engine.results import Evaluation
 from gamagat.engine.run import Run
 from gamagat.engine.share import Share
@@ -139,6 +140,10 @@ def _against_eps(result: Evaluation, looks: dict[str, int]) -> Chart | None:
         "What is left at other radii, by the distances of the nearest adversarial images found. "
         f"The dashed upright line is the eps of the run, {eps_words(result.eps)}."
     )
+    if several := [
+        attack.name for attack in result.attacks if attack.name in lines and len(attack.curve) > 1
+    ]:
+        about += f" Of {', '.join(several)}, {BOUND}."
     return _chart("Accuracy against eps", about, f"eps ({result.norm})", lines, ticks, looks, result.eps)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gamagat.engine.distances import distances
+from gamagat.engine.distances import BOUND, distances
 from gamagat.engine.results import known_runs
 from gamagat.engine.run import Run
 from gamagat.engine.share import Share
@@ -109,7 +109,16 @@ def eps_picture(runs: Sequence[Run]) -> Picture:
             f"{_folders(runs)} holds no attack at several eps with the same settings and no minimum-norm "
             "attack; give runs at several eps, one of fab, cw or ddn, or a model"
         )
-    return Picture("eps", "Accuracy against ε", tuple(panels), slug(runs), WILSON + caution(runs))
+    return Picture(
+        "eps", "Accuracy against ε", tuple(panels), slug(runs), WILSON + _bound(runs) + caution(runs)
+    )
+
+
+def _bound(runs: Sequence[Run]) -> str:
+    """What must be said of minimum-norm attacks that made several runs."""
+    attacks = [attack for run in runs for attack in run.manifest.attacks]
+    names = dict.fromkeys(item["name"] for item in attacks if item.get("nearest") and len(item["runs"]) > 1)
+    return f" Of {', '.join(names)}, {BOUND}." if names else ""
 
 
 def _eps_marks(runs: Sequence[Run]) -> tuple[Mark, ...]:
