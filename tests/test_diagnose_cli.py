@@ -84,11 +84,12 @@ def test_json_is_one_object_and_nothing_else(command, folder):
     found = json.loads(out, parse_constant=pytest.fail)
     assert (code, err) == (0, "")
     assert list(found) == [
-        "verdict", "model", "data", "threat", "run", "clean_accuracy", "robust_accuracy", "checks",
-        "not_checked",
+        "verdict", "model", "data", "threat", "run", "weights_sha256", "norm", "eps", "clean_accuracy",
+        "robust_accuracy", "checks", "not_checked",
     ]  # fmt: skip
     assert found["verdict"] == "sound"
     assert found["threat"] == "linf, eps 0.1"
+    assert (found["norm"], found["eps"]) == ("linf", 0.1)
     assert found["run"].startswith("seed 3, batch 16, cpu")
     assert [check["name"] for check in found["checks"]] == [check.name for check in CHECKS]
     for check in found["checks"]:

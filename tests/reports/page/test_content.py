@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -24,7 +25,7 @@ from gamagat.engine.results import summarize
 from gamagat.engine.run import read_run
 from gamagat.errors import ConfigError, RunError
 from gamagat.reports.page.content import gather
-from gamagat.reports.page.diagnosis import read_diagnosis
+from gamagat.reports.page.diagnosis import SUBJECT, read_diagnosis
 from gamagat.reports.page.render import as_html
 from gamagat.reports.page.text import as_csv, as_markdown, escape
 from gamagat.reports.page.words import folded
@@ -424,15 +425,31 @@ def test_a_diagnosis_of_another_form_is_a_plain_table_at_least(changed, diagnosi
         assert page.row("verdict")[1] == (diagnosis | change)["verdict"]
 
 
+@pytest.mark.parametrize(("key", "value"), [("weights_sha256", "0"), ("norm", "l2"), ("eps", 0.5)])
+def test_a_diagnosis_of_another_network_or_threat_is_no_verdict_on_the_run(changed, diagnosis, key, value):
+    folder = changed()
+    subject = {name: getattr(read_run(folder).manifest, name) for name in SUBJECT}
+    (folder / "diagnosis.json").write_text(json.dumps(diagnosis | subject))
+    assert "Gradient masking: suspicious" in page_of(folder).text
+    (folder / "diagnosis.json").write_text(json.dumps(diagnosis | subject | {key: value}))
+    page = page_of(folder)
+    assert "Gradient masking: see below" in page.text
+    assert page.row("not about this run")[1] == f"other {SUBJECT[key]}"
+    assert page.row("verdict")[1] == "suspicious"
+
+
 def test_what_the_command_writes_is_what_the_page_reads(changed, monkeypatch, capsys):
     folder = changed()
     words = ["diagnose", "digits-cnn", "--quick", "--n", "12", "--device", "cpu", "--out", folder]
     assert run_command(monkeypatch, words) in (0, 1, 4)
     capsys.readouterr()
-    found = read_diagnosis(folder)
+    manifest, kept = read_run(folder).manifest, json.loads((folder / "diagnosis.json").read_text())
+    subject = {name: kept[name] for name in SUBJECT}
+    found = read_diagnosis(folder, replace(manifest, **subject))
     assert found is not None
     assert [each.name for each in found.checks] == [each.name for each in CHECKS]
     assert found.verdict
+    assert not read_diagnosis(folder, manifest).verdict  # the run was of another network
     assert found.unchecked
 
 

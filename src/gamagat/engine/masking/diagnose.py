@@ -12,6 +12,7 @@ import torch
 
 from gamagat.engine.checks import check_door
 from gamagat.engine.checkup.care import untouched
+from gamagat.engine.manifest import weights_hash
 from gamagat.engine.masking.black_box import only_square, square, standing_after_all, transfer
 from gamagat.engine.masking.chance import randomness
 from gamagat.engine.masking.exam import CHANCE, FULL, QUICK, Exam, Unfollowed, percent, reason_unfollowed
@@ -71,12 +72,16 @@ class Diagnosis:
     clean_accuracy: float
     robust_accuracy: float  # after all attacks of the diagnosis together
     unchecked: tuple[str, ...]
+    subject: Mapping[
+        str, Any
+    ]  # by which the report of a run knows that it is about the same, as in manifests
 
     def as_json(self) -> dict[str, Any]:
         """The object that `gamagat diagnose --json` prints; accuracies in percent."""
         return {
             "verdict": self.verdict.value,
             **self.facts,
+            **self.subject,
             "clean_accuracy": self.clean_accuracy,
             "robust_accuracy": self.robust_accuracy,
             "checks": [{"name": name, **result.as_json()} for name, result in self.results.items()],
@@ -156,6 +161,11 @@ def _diagnosis(exam: Exam) -> Diagnosis:
         clean_accuracy=clean,
         robust_accuracy=percent(standing_after_all(exam)),
         unchecked=tuple(_unchecked(exam, results)),
+        subject={
+            "weights_sha256": weights_hash(exam.prepared.model),
+            "norm": exam.threat.norm.name,
+            "eps": exam.threat.eps,
+        },
     )
 
 

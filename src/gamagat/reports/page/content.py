@@ -123,7 +123,8 @@ def _part(folder: Path, data_dir: Path | None) -> RunPart:
     run = run_in(folder)
     result, originals = summarize(run), find_originals(run, data_dir)
     found = class_rows(run, originals)
-    return RunPart(str(folder), run, result, rows(run, result), found, originals, read_diagnosis(folder))
+    diagnosis = read_diagnosis(folder, run.manifest)
+    return RunPart(str(folder), run, result, rows(run, result), found, originals, diagnosis)
 
 
 def _paired(a: Run, b: Run) -> Paired:

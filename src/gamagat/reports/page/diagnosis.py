@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from gamagat.engine.manifest import Manifest
 from gamagat.engine.masking.result import Level, Verdict
 from gamagat.reports.diagnosis import DECISIVE, VERDICTS
 from gamagat.reports.folders import DIAGNOSIS
 
 MOST = 400  # lines of a plain table
+SUBJECT = {"weights_sha256": "weights", "norm": "norm", "eps": "eps"}  # that run and diagnosis have in common
 Line = tuple[str, str]
 
 
@@ -41,7 +43,7 @@ class DiagnosisPart:
     unchecked: tuple[str, ...] = ()
 
 
-def read_diagnosis(folder: Path) -> DiagnosisPart | None:
+def read_diagnosis(folder: Path, manifest: Manifest) -> DiagnosisPart | None:
     """The diagnosis in a run folder; None if there is none."""
     try:
         content = json.loads((folder / DIAGNOSIS).read_text(encoding="utf-8"))
@@ -50,7 +52,7 @@ def read_diagnosis(folder: Path) -> DiagnosisPart | None:
     except (OSError, ValueError) as error:
         return DiagnosisPart(((DIAGNOSIS, f"cannot be read: {error}"),))
     try:
-        return _made(content)
+        return _about(_made(content), content, manifest)
     except (KeyError, TypeError, ValueError, AttributeError):  # another version's, or somebody else's
         return DiagnosisPart(tuple(_table(content, folder)))
 
@@ -67,6 +69,17 @@ def _made(content: Any) -> DiagnosisPart:
         tuple(_check(item) for item in content["checks"]),
         tuple(str(words) for words in content["not_checked"]),
     )
+
+
+def _about(part: DiagnosisPart, content: Any, manifest: Manifest) -> DiagnosisPart:
+    """The same, but no verdict on the run if it is of other weights or of another threat model."""
+    # An older diagnosis does not say.
+    known = {key: content[key] for key in SUBJECT if key in content}
+    other = [SUBJECT[key] for key, value in known.items() if value != getattr(manifest, key)]
+    if not other:
+        return part
+    lines = (("not about this run", f"other {', '.join(other)}"), *part.lines, ("verdict", part.verdict))
+    return replace(part, lines=lines, verdict="", meaning="")
 
 
 def _check(item: Any) -> CheckPart:
