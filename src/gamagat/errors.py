@@ -3,6 +3,7 @@
 GamagatError
 ├── ConfigError      a setting or a name is wrong (also a ValueError)
 ├── DataError        a data set is missing, damaged, or not what it should be
+│   └── SplitError        it has no split of that name (also a ConfigError)
 ├── RunError         a run folder cannot be read or written, or holds another run
 │   └── DamagedError      a file of it is not what was written
 ├── DeviceError      a GPU has failed, and this process cannot use it any more
@@ -27,6 +28,10 @@ class ConfigError(GamagatError, ValueError):
 
 class DataError(GamagatError):
     """A data set is missing, damaged, or not what it should be."""
+
+
+class SplitError(ConfigError, DataError):
+    """A data set has no split of that name."""
 
 
 class RunError(GamagatError):

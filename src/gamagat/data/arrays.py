@@ -12,7 +12,7 @@ from torch import Tensor
 
 from gamagat.data.core import DATASETS, Dataset, check_unit, from_tensors
 from gamagat.data.files import listing, located
-from gamagat.errors import DataError
+from gamagat.errors import DataError, SplitError
 
 Array = NDArray[Any]
 
@@ -78,7 +78,8 @@ def _keys(present: Collection[str], split: str, path: Path) -> dict[str, str]:
         if found is not None:
             keys[name] = found
         elif name in ("images", "labels"):
-            raise DataError(
+            begun = any(key.endswith(f"_{split}") for key in present)
+            raise (DataError if begun else SplitError)(
                 f"{path} has no {name} of split {split!r}: looked for {', '.join(candidates)}, "
                 f"found {', '.join(present) or 'nothing'}"
             )

@@ -8,7 +8,7 @@ import torch
 from gamagat.data.core import DATASETS, Dataset, check_split
 from gamagat.data.files import data_root, listing
 from gamagat.data.photos import CROPPED, Album, labelled_files, resize_and_crop, stable_ids
-from gamagat.errors import DataError
+from gamagat.errors import DataError, SplitError
 
 EPS = {"linf": 8 / 255}
 SPLITS = ("test", "train", "val")
@@ -46,7 +46,7 @@ def _split_folder(root: Path, split: str) -> Path:
     for place in PLACES:
         if (root / place / split).is_dir():
             return root / place / split
-    raise DataError(
+    raise SplitError(
         f"no folder {root / PLACES[0] / split}, and ImageNet cannot be downloaded freely: put a folder of "
         f"images for each of its 100 synsets there, or choose another with --data-dir or GAMAGAT_DATA"
     )

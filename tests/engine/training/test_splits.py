@@ -1,13 +1,15 @@
 """Which images train, select and judge, whatever parts a data set has."""
 
 import numpy as np
+import pytest
 import torch
 from PIL import Image
 
 from gamagat.data.core import load_data
 from gamagat.engine.training.card import evaluated
 from gamagat.engine.training.run import TrainingRequest, train
-from gamagat.engine.training.splits import split_data
+from gamagat.engine.training.splits import judging_split, load_split, split_data
+from gamagat.errors import DataError
 
 
 def ids(data):
@@ -54,6 +56,68 @@ def test_folders_with_training_images_alone_lose_some_to_the_others(tmp_path):
     parts = [split_data(spec, name) for name in ("train", "val", "test")]
     assert [len(part) for part in parts] == [16, 2, 2]
     assert len(set().union(*map(ids, parts))) == 20
+
+
+def test_classes_that_take_turns_are_held_out_alike(tmp_path):
+    """Every tenth image of ten classes in turn is of one class, which would never be trained."""
+    file = tmp_path / "turns.npz"
+    np.savez(file, images=np.zeros((200, 3, 8, 8), np.uint8), labels=np.arange(200) % 10)
+    for name, each in (("train", 16), ("val", 2), ("test", 2)):
+        assert torch.bincount(split_data(f"arrays:{file}", name).labels).tolist() == [each] * 10
+
+
+def arrays(file, **changed):
+    dice = np.random.default_rng(2)
+    stored = {f"x_{name}": dice.random((20, 3, 8, 8), np.float32) for name in ("train", "val", "test")}
+    stored |= {f"y_{name}": np.arange(20) % 2 for name in ("train", "val", "test")} | changed
+    np.savez(file, **{key: value for key, value in stored.items() if value is not None})
+    return f"arrays:{file}", stored
+
+
+@pytest.mark.parametrize("name", ["train", "val", "test"])
+def test_parts_of_the_same_length_are_parts(tmp_path, name):
+    """Their ids, which are positions, and here their labels are those of the training images."""
+    spec, stored = arrays(tmp_path / "three.npz")
+    part = split_data(spec, name)
+    assert torch.equal(part.read(torch.arange(20)), torch.from_numpy(stored[f"x_{name}"]))
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"y_val": None}, "no labels of split 'val'"),
+        ({"y_val": np.zeros(19, int)}, "20 images but 19 labels"),
+        ({"x_test": np.full((20, 3, 8, 8), 7.0)}, "must lie in"),
+        ({"y_val": np.arange(20) % 3}, "split 'val' of .* has 3 classes, and split 'train' the first 2"),
+        ({"x_val": np.zeros((20, 3, 9, 9), np.uint8)}, r"\(3, 8, 8\) .* in split 'train' and \(3, 9, 9\)"),
+    ],
+)
+def test_a_part_that_does_not_fit_is_refused_not_replaced(tmp_path, changed, words):
+    with pytest.raises(DataError, match=words):
+        split_data(arrays(tmp_path / "odd.npz", **changed)[0], "train")
+
+
+def test_a_class_that_one_part_lacks_does_not_shift_the_others(tmp_path):
+    spec = photographs(tmp_path, ["train", "val"])
+    (tmp_path / "val" / "cat").rename(tmp_path / "val" / "ant")
+    with pytest.raises(DataError, match=r"class 0 of .* is 'cat' in split 'train' and 'ant' in split 'val'"):
+        split_data(spec, "val")
+
+
+def test_a_damaged_photograph_is_no_missing_part(tmp_path):
+    spec = photographs(tmp_path, ["train", "val"])
+    (tmp_path / "val" / "cat" / "0.png").write_text("no image")
+    with pytest.raises(DataError, match=r"val.cat.0\.png cannot be read"):
+        split_data(spec, "train")
+
+
+@pytest.mark.parametrize(
+    ("splits", "judge"), [(["train", "val", "test"], "test"), (["train", "val"], "val"), ([""], "held-out")]
+)
+def test_what_judges_a_training_has_a_name(tmp_path, splits, judge):
+    spec = photographs(tmp_path, splits)
+    assert judging_split(spec) == judge
+    assert torch.equal(load_split(spec, judge).ids, split_data(spec, "test").ids)
 
 
 def test_the_imagenet_recipe_runs_end_to_end_on_photographs(shared, tmp_path):
