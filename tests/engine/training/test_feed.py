@@ -157,6 +157,11 @@ def test_all_processes_together_take_every_image_once(sizes, epoch):
         )
 
 
+def test_fewer_images_than_processes_are_one_sentence():
+    with pytest.raises(ConfigError, match="3 processes cannot share 2 images"):
+        divided(2, 9, Ranks(0, 3))
+
+
 def test_a_batch_that_cannot_be_shared_equally_is_one_sentence():
     with pytest.raises(ConfigError, match="a batch of 10 cannot be shared equally by 3 processes"):
         divided(100, 10, Ranks(0, 3))

@@ -55,6 +55,11 @@ def divided(total: int, batch: int, group: Ranks) -> list[Part]:
     if rest >= group.count:
         mine = len(torch.arange(rest).tensor_split(group.count)[group.rank])
         parts.append(Part(mine, mine * group.count / rest))
+    if not parts:
+        raise ConfigError(
+            f"{group.count} processes cannot share {total} images; give at least {group.count} of them, or "
+            "start fewer processes"
+        )
     return parts
 
 
