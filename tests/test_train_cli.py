@@ -62,9 +62,9 @@ def test_json_is_one_object_and_nothing_else(command, tmp_path):
     assert err == ""
     assert card == json.loads((out_folder / "card.json").read_text())
     assert list(card) == [
-        "format", "model", "weights", "file_sha256", "weights_sha256", "recipe", "data", "norm", "eps",
-        "seed", "selected_by", "selection", "selected_epoch", "epochs", "validation", "figures", "seconds",
-        "made",
+        "format", "model", "weights", "file_sha256", "weights_sha256", "recipe", "data", "split", "norm",
+        "eps", "seed", "selected_by", "selection", "selected_epoch", "epochs", "validation", "figures",
+        "seconds", "made",
     ]  # fmt: skip
     assert (card["model"], card["data"], card["eps"], card["seed"]) == ("digits-cnn", "digits", 0.2, 3)
     assert card["recipe"].startswith("gat:weight=10,")
@@ -287,6 +287,44 @@ def test_a_relative_folder_is_verified_from_elsewhere(command, folder, tmp_path,
     assert command("evaluate", "run", *EVALUATE, "--out", tmp_path / "evaluation")[0] == 0
     monkeypatch.chdir(tmp_path)
     assert command("verify", "evaluation")[0] == 0
+
+
+@pytest.fixture(scope="module")
+def divided(tmp_path_factory):
+    """A training on arrays without parts, named from the folder that it was made in, in l2."""
+    import numpy as np  # noqa: PLC0415
+
+    place, dice = tmp_path_factory.mktemp("arrays"), np.random.default_rng(0)
+    np.savez(place / "a.npz", x=dice.integers(0, 256, (40, 1, 8, 8), np.uint8), y=np.arange(40) % 4)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(place)
+        words = "train standard --data arrays:a.npz --out run --model digits-cnn --eps 0.2 --norm l2"
+        patch.setattr(sys, "argv", ["gamagat", *words.split(), *QUICK])
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+        assert not stop.value.code
+    return place / "run"
+
+
+def test_images_that_were_trained_on_do_not_judge(command, divided, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    out = tmp_path / "evaluation"
+    found = json.loads(command("evaluate", divided, *EVALUATE[2:], "--norm", "l2", "--out", out)[1])
+    card = json.loads((divided / "card.json").read_text())
+    assert found["n"] == card["figures"]["selected"]["images"] == 4
+    assert found["clean_accuracy"] == card["figures"]["selected"]["clean"]
+    for run_ in (out, *divided.glob("evaluation-*")):
+        code, words, _ = command("verify", run_, "--json")
+        assert (code, json.loads(words)["problems"]) == (0, [])
+
+
+def test_a_split_that_is_said_wins_over_the_cards(command, divided):
+    words = ["--norm", "l2", "--split", "train", *EVALUATE[2:]]
+    assert json.loads(command("evaluate", divided, *words)[1])["n"] == 40
+
+
+def test_the_command_that_measures_again_names_the_norm(divided):
+    assert "`gamagat evaluate DIR --norm l2` measures this network" in (divided / "README.md").read_text()
 
 
 def copied(folder, place):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from gamagat.data.core import Dataset, load_data
+from gamagat.data.core import Dataset
 from gamagat.engine.budget import spec_for_budget
 from gamagat.engine.checks import check_batch_size, check_door
 from gamagat.engine.doctor import Finding, examine
@@ -20,6 +20,7 @@ from gamagat.engine.ranks import Ranks
 from gamagat.engine.results import Evaluation
 from gamagat.engine.run import Run, read_run
 from gamagat.engine.runtime import borrowed, choose_device, default_batch_size, fitted
+from gamagat.engine.training.splits import HELD, load_split
 from gamagat.engine.watch import Onlooker
 from gamagat.models.core import check_weights, load_model
 from gamagat.models.loading.card import read_card
@@ -67,9 +68,10 @@ class Prepared:
         request = self.request
         given = f"{request.eps} = " if "/" in (request.eps or "") else ""
         usual = " (usual for the data)" if request.eps is None else ""
+        held = " held out of the training's" if request.split == HELD else ""
         return {
             "model": request.model + (f" with {request.weights}" if request.weights else ""),
-            "data": f"{self.data.name}, {len(self.data)} images, {len(self.data.classes)} classes",
+            "data": f"{self.data.name}, {len(self.data)} images{held}, {len(self.data.classes)} classes",
             "threat": f"{self.threat.norm.name}, eps {given}{self.threat.eps:.6g}{usual}",
             **{f"attack {number}": attack.spec for number, attack in enumerate(self.plan, start=1)},
             "run": f"seed {request.seed}, batch {self.batch_size}, {self.device}, torch {torch.__version__}, "
@@ -130,9 +132,12 @@ def completed(request: EvaluationRequest) -> EvaluationRequest:
     eps = request.eps
     if eps is None and request.data is None and card.get("norm") == norm_named(request.norm).name:
         eps = repr(card.get("eps"))
+    own = request.data is None and request.split == "test"
+    split = str(card.get("split") or "test") if own else request.split
     # A name of the zoo means the same everywhere; a folder is to be found again from any other.
     model = request.model if is_zoo(request.model) else str(card.folder.absolute())
-    return replace(request, model=model, data=data_in_full(str(request.data or card.get("data"))), eps=eps)
+    data = data_in_full(str(request.data or card.get("data")))
+    return replace(request, model=model, data=data, split=split, eps=eps)
 
 
 def prepare(request: EvaluationRequest) -> Prepared:
@@ -143,7 +148,7 @@ def prepare(request: EvaluationRequest) -> Prepared:
     check_precision(request.precision, device)
     plan_attacks(request.attacks, None, request.restarts, norm_named(request.norm))
     check_weights(request.model, request.weights)
-    data = load_data(str(request.data), request.split, request.data_dir).head(request.n)
+    data = load_split(str(request.data), request.split, request.data_dir).head(request.n)
     threat = read_threat(request.norm, request.eps, dict(data.eps))
     plan = plan_attacks(request.attacks, data.preset, request.restarts)
     model = load_model(request.model, request.weights, classes=len(data.classes), channels=data.shape[0])
@@ -154,7 +159,7 @@ def prepare(request: EvaluationRequest) -> Prepared:
 def run_at_budget(request: EvaluationRequest, budget: int, onlooker: Onlooker = Onlooker()) -> Run:
     """Evaluate the attacks, each planned for so many gradient evaluations per image."""
     request = completed(request)
-    data = load_data(str(request.data), request.split, request.data_dir)
+    data = load_split(str(request.data), request.split, request.data_dir)
     specs = tuple(spec_for_budget(spec, budget, data.preset, len(data.classes)) for spec in request.attacks)
     with tempfile.TemporaryDirectory(prefix="gamagat-") as name:
         folder = request.out or Path(name)

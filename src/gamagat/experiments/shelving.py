@@ -172,10 +172,8 @@ def _page(card: Card, name: str, new: dict[str, str], check: Check) -> str:
     for key in ("file_sha256", "weights_sha256"):
         if key in card.content:
             words = words.replace(str(card.get(key)), new[key])
-    words = words.replace(
-        "`gamagat evaluate DIR` measures this network, DIR being this folder.",
-        f"`gamagat evaluate {PREFIX}{name}` measures this network.",
-    )
+    words = words.replace("`gamagat evaluate DIR", f"`gamagat evaluate {PREFIX}{name}")
+    words = words.replace(", DIR being this folder.", ".")
     told = (
         f"not compared with the training's: {check.missing}"
         if check.missing

@@ -13,18 +13,20 @@ from torch import nn
 
 from gamagat.engine.evaluate import Words, evaluate
 from gamagat.engine.manifest import circumstances, weights_hash, write_json
+from gamagat.engine.places import data_in_full
 from gamagat.engine.plan import plan_attacks
 from gamagat.engine.results import Evaluation
 from gamagat.engine.runtime import choose_device, default_batch_size
 from gamagat.engine.training.probe import probes
 from gamagat.engine.training.run import LAST, SELECTED, Trained
 from gamagat.engine.training.settings import make_plan
-from gamagat.engine.training.splits import split_data
+from gamagat.engine.training.splits import judging_split, load_split
 from gamagat.engine.watch import Onlooker
 from gamagat.errors import GamagatError
 from gamagat.models.core import load_model
 from gamagat.models.loading.card import NAME
 from gamagat.pieces.starts import at_image
+from gamagat.pieces.threat import LINF
 
 PGD_STEPS = {"mnist": 40}  # 20 of the usual length there would not lead to the edge of the ball
 NAMES = {"selected": SELECTED, "last": LAST}
@@ -59,7 +61,8 @@ def evaluated(
 ) -> Evaluation:
     """One epoch's weights on the test images."""
     request, weights = trained.request, trained.folder / NAMES[which]
-    data = split_data(request.data, "test", request.data_dir).head(n)
+    split = judging_split(request.data, request.data_dir)
+    data = load_split(request.data, split, request.data_dir).head(n)
     device = choose_device(request.device)
     model = load_model(request.model, weights, classes=len(data.classes), channels=data.shape[0]).to(device)
     return evaluate(
@@ -74,8 +77,9 @@ def evaluated(
         words=Words(
             model=request.model,
             weights=str(weights.absolute()),
-            data=request.data,
+            data=data_in_full(request.data),
             data_dir=None if request.data_dir is None else str(request.data_dir.absolute()),
+            split=split,
             eps=request.eps,
         ),
         out=trained.folder / f"evaluation-{which}-{len(data)}",
@@ -100,7 +104,8 @@ def write_card(trained: Trained, figures: dict[str, Evaluation]) -> Path:
         "file_sha256": hashlib.sha256((trained.folder / SELECTED).read_bytes()).hexdigest(),
         "weights_sha256": weights_hash(_Stored(trained.folder / SELECTED)),
         "recipe": plan.spec,
-        "data": request.data,
+        "data": data_in_full(request.data),
+        "split": judging_split(request.data, request.data_dir),  # that it is measured on
         "norm": trained.threat.norm.name,
         "eps": trained.threat.eps,
         "seed": request.seed,
@@ -162,6 +167,11 @@ def _selected_by(card: Mapping[str, Any]) -> str:
     return f"under {card['selection']}" if card["selected_by"] == "selection" else card["selected_by"]
 
 
+def said_norm(norm: str) -> str:
+    """How a command names the norm that a network was trained for, where it is not the usual one."""
+    return "" if norm == LINF.name else f" --norm {norm}"
+
+
 def _page(card: dict[str, Any]) -> str:
     """The card in Markdown."""
     made = card["made"]
@@ -175,7 +185,7 @@ def _page(card: dict[str, Any]) -> str:
         [
             f"# {card['model']} trained with {card['recipe'].partition(':')[0]} on {card['data']}",
             "",
-            "`gamagat evaluate DIR` measures this network, DIR being this folder.",
+            f"`gamagat evaluate DIR{said_norm(card['norm'])}` measures this network, DIR being this folder.",
             f"Trained to be robust in {card['norm']} up to eps {card['eps']:.6g}; it takes images in [0, 1].",
             "",
             *table,
