@@ -126,6 +126,7 @@ TRAIN = ["train", "gat", "--device", "cpu", "--n", "20", "--test-images", "0"]
         ([*TRAIN, "--data", "arrays:/no/such.npz"], "/no/such.npz"),
         ([*TRAIN, "--precision", "fp8"], "precision must be auto or fp32, got 'fp8'"),
         ([*TRAIN, "--on-collapse", "panic"], "--on-collapse"),
+        ([*TRAIN, "--preset", "cifar"], "unknown preset 'cifar'; did you mean 'cifar10'?"),
         ([*TRAIN, "--eps", "0"], "eps must be positive"),
         ([*TRAIN, "--eps", "big"], "eps must be a number"),
         ([*TRAIN, "--norm", "l0"], "unknown norm 'l0'"),

@@ -40,6 +40,10 @@ def with_norm() -> nn.Module:
     )
 
 
+def with_flat_norm() -> nn.Module:
+    return nn.Sequential(nn.Flatten(), nn.BatchNorm1d(PIXELS), nn.Linear(PIXELS, CLASSES))
+
+
 def too_few_outputs() -> nn.Module:
     return nn.Sequential(nn.Flatten(), nn.Linear(PIXELS, CLASSES - 1))
 

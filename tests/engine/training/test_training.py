@@ -25,7 +25,7 @@ from gamagat.data.core import load_data
 from gamagat.engine.training import course, run
 from gamagat.engine.training.feed import Streamed, shuffled
 from gamagat.engine.training.run import Listener, choose_precision
-from gamagat.errors import ConfigError, DataError, RunError
+from gamagat.errors import ConfigError, DataError, ModelError, RunError
 
 
 @pytest.fixture(scope="module")
@@ -164,6 +164,11 @@ def test_the_look_after_an_epoch_tells_how_far_it_is(data, tmp_path):
 def test_few_images_are_enough(data, tmp_path, n):
     trained(data, tmp_path / "run", "free", n=n, epochs=2)
     assert len(metrics(tmp_path / "run")) == 2
+
+
+def test_a_last_batch_that_a_norm_cannot_use_is_one_sentence(data, tmp_path):
+    with pytest.raises(ModelError, match=r"the last batch of an epoch has one image.* --set batch=16"):
+        trained(data, tmp_path / "run", "gat", "with_flat_norm", n=33, batch=16)
 
 
 def test_every_epoch_leaves_one_row(data, tmp_path):

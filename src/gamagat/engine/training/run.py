@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from gamagat.data.core import DATASETS, Dataset
-from gamagat.defenses.core import Precision
+from gamagat.defenses.core import DEFENSES, Precision
 from gamagat.engine.alone import LOCK, alone_in
 from gamagat.engine.checks import check_door
 from gamagat.engine.manifest import circumstances, data_hash, write_json
@@ -35,7 +35,7 @@ from gamagat.engine.training.settings import Plan, make_plan
 from gamagat.engine.training.splits import split_data
 from gamagat.engine.training.step import Trainer
 from gamagat.engine.watch import Onlooker
-from gamagat.errors import ConfigError, RunError
+from gamagat.errors import ConfigError, RunError, unknown
 from gamagat.models.core import build_model
 from gamagat.pieces.augment import Augment, crop_flip, resized_crop_flip, untouched
 from gamagat.pieces.threat import ThreatModel
@@ -72,7 +72,7 @@ def train(request: TrainingRequest, listener: Listener = Listener()) -> Trained:
         held.enter_context(telling_of_loss(device))
         train_data, val_data = _data(request)
         threat = read_threat(request.norm, request.eps, dict(train_data.eps))
-        family = request.preset or train_data.preset or train_data.name
+        family = _family(request, train_data)
         plan = make_plan(request.recipe, family, request.model, **request.options or {})
         precision = choose_precision(request.precision, device)
         if request.precision == "fp32":  # and not TF32, which torch allows in convolutions
@@ -104,6 +104,16 @@ def train(request: TrainingRequest, listener: Listener = Listener()) -> Trained:
             given_back(trainer.model)
     seconds = sum(row["seconds"] for row in course.story.rows)
     return Trained(folder, plan, course.story, threat, request, seconds)
+
+
+def _family(request: TrainingRequest, data: Dataset) -> str:
+    """The family of data whose settings are used."""
+    if request.preset is None:
+        return data.preset or data.name
+    known = {family.partition("/")[0] for family in DEFENSES.families()} - {"any"}
+    if request.preset not in known:
+        raise unknown("preset", request.preset, known)
+    return request.preset
 
 
 def usual_model(data: str) -> str:
