@@ -5,6 +5,7 @@ import math
 from collections.abc import Iterator
 from copy import deepcopy
 from itertools import count
+from pathlib import Path
 
 import pytest
 import torch
@@ -236,6 +237,15 @@ def test_the_folder_tells_every_setting(data, tmp_path):
     assert told["recipe"] == "gat"
     assert (told["epochs"], told["n"], told["eps"], told["seed"]) == ("4", 100, 0.05, 0)
     assert told["made"]["device"] == "cpu"
+
+
+def test_a_training_is_gone_on_with_from_anywhere(data, tmp_path, monkeypatch):
+    file = Path(data.removeprefix("arrays:"))
+    monkeypatch.chdir(file.parent)
+    trained(f"arrays:{file.name}", tmp_path / "run", epochs=1)
+    monkeypatch.chdir(tmp_path)
+    again = trained(data, tmp_path / "run", epochs=1)
+    assert len(again.story.rows) == 1
 
 
 @pytest.mark.parametrize(

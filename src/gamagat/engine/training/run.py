@@ -16,6 +16,7 @@ from gamagat.defenses.core import DEFENSES, Precision
 from gamagat.engine.alone import LOCK, alone_in
 from gamagat.engine.checks import check_door
 from gamagat.engine.manifest import circumstances, data_hash, write_json
+from gamagat.engine.places import data_in_full
 from gamagat.engine.plan import read_threat
 from gamagat.engine.ranks import Ranks, ranks
 from gamagat.engine.runtime import (
@@ -178,7 +179,7 @@ def _folder(
         "recipe": plan.name,
         **plan.written(),
         "model": request.model,
-        "data": request.data,
+        "data": data_in_full(request.data),
         "data_sha256": data_hash(data),
         "n": len(data),
         "norm": threat.norm.name,
@@ -188,6 +189,7 @@ def _folder(
     }
     if path.is_file():
         kept = _kept(path)
+        kept["data"] = data_in_full(str(kept.get("data")))  # as it was typed then, if it was typed here
         changed = [
             f"{key} was {kept.get(key)} and is {value}"
             for key, value in settings.items()
