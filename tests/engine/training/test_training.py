@@ -231,6 +231,17 @@ def test_the_average_of_the_weights_is_measured_and_kept(data, tmp_path):
     assert not torch.equal(kept["1.weight"], stored["model.1.weight"])
 
 
+@pytest.mark.parametrize(("ema", "told"), [(0.0, False), (0.5, False), (0.99, True)])
+def test_an_average_that_holds_much_of_the_random_start_is_told(data, tmp_path, ema, told):
+    heard = []
+    trained(data, tmp_path / "run", ema=ema, epochs=3, listener=Listener(say=heard.append))
+    words = [word for word in heard if "averaged weights" in word]
+    assert bool(words) is told
+    if told:  # 3 epochs of 4 whole batches
+        assert words[0].startswith(f"{100 * 0.99**12:.0f} % of the averaged weights")
+        assert float(words[0].rpartition("ema=")[2]) < 0.99
+
+
 def test_the_folder_tells_every_setting(data, tmp_path):
     trained(data, tmp_path / "run", n=100)
     told = json.loads((tmp_path / "run" / "training.json").read_text())

@@ -45,6 +45,7 @@ __all__ = ["LAST", "METRICS", "SELECTED", "Listener", "Trained", "TrainingReques
 
 RUN = "training.json"
 LONG = 100_000  # passes of a batch from which on compiling pays, also where nothing is kept from before
+LITTLE = 0.01  # of the random start in averaged weights
 USUAL = {  # the paper's networks
     "digits": "digits-cnn",
     "mnist": "m-lenet",
@@ -93,6 +94,8 @@ def train(request: TrainingRequest, listener: Listener = Listener()) -> Trained:
                 "compiling the training step: up to two minutes the first time, then less; --no-compile "
                 "goes without"
             )
+        if (words := _of_the_start(plan, len(train_data))) is not None:
+            listener.say(words)
         board = tensorboard(folder) if request.tensorboard and group.first else None
         ball = f"{threat.norm.name} {threat.eps:.6g}"
         listener.begins(
@@ -105,6 +108,18 @@ def train(request: TrainingRequest, listener: Listener = Listener()) -> Trained:
             given_back(trainer.model)
     seconds = sum(row["seconds"] for row in course.story.rows)
     return Trained(folder, plan, course.story, threat, request, seconds)
+
+
+def _of_the_start(plan: Plan, images: int) -> str | None:
+    """A word where the average of the weights, which is what is kept, would hold much of the random start."""
+    ema, steps = plan.settings.ema, plan.settings.epochs * max(1, images // plan.settings.batch)
+    share = ema**steps if ema else 0.0
+    if share < LITTLE:
+        return None
+    return (
+        f"{100 * share:.0f} % of the averaged weights will be those of the random start: ema={ema} is for "
+        f"longer trainings than {steps:,} steps; try --set ema={max(0.0, 1 - 20 / steps):.3g}"
+    )
 
 
 def _family(request: TrainingRequest, data: Dataset) -> str:
