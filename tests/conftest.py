@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -51,3 +52,12 @@ def command(monkeypatch, capsys):
         return code, out, err
 
     return call
+
+
+@pytest.fixture
+def tf32() -> Iterator[None]:
+    """Convolutions may be coarse, as torch allows on a GPU unless somebody says otherwise."""
+    place = torch.backends.cudnn.conv
+    before, place.fp32_precision = place.fp32_precision, "tf32"
+    yield
+    place.fp32_precision = before

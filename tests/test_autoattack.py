@@ -1,7 +1,6 @@
 """The class with AutoAttack's calling convention."""
 
 import warnings
-from collections.abc import Iterator
 
 import pytest
 import torch
@@ -185,15 +184,6 @@ class Coarse(nn.Module):
         logits: Tensor = self.exact(images)
         exact = torch.backends.cudnn.conv.fp32_precision == "ieee"
         return logits if exact else logits - torch.tensor([0.0, 0.0, 0.0, 0.0, 0.05])
-
-
-@pytest.fixture
-def tf32() -> Iterator[None]:
-    """Convolutions may be coarse, as a GPU's are unless somebody says otherwise."""
-    place = torch.backends.cudnn.conv
-    before, place.fp32_precision = place.fp32_precision, "tf32"
-    yield
-    place.fp32_precision = before
 
 
 @pytest.mark.usefixtures("tf32")

@@ -2,7 +2,6 @@
 
 import json
 import math
-from collections.abc import Iterator
 from copy import deepcopy
 from itertools import count
 from pathlib import Path
@@ -290,15 +289,6 @@ def test_half_precision_is_for_gpus():
     assert choose_precision("auto", torch.device("cpu")) == (None, None)
     assert choose_precision("auto", torch.device("cuda")) == (torch.float16, torch.float16)
     assert choose_precision("fp32", torch.device("cuda")) == (None, None)
-
-
-@pytest.fixture
-def tf32() -> Iterator[None]:
-    """Convolutions may be coarse, as torch allows on a GPU unless somebody says otherwise."""
-    place = torch.backends.cudnn.conv
-    before, place.fp32_precision = place.fp32_precision, "tf32"
-    yield
-    place.fp32_precision = before
 
 
 @pytest.mark.usefixtures("tf32")
