@@ -72,9 +72,7 @@ class Diagnosis:
     clean_accuracy: float
     robust_accuracy: float  # after all attacks of the diagnosis together
     unchecked: tuple[str, ...]
-    subject: Mapping[
-        str, Any
-    ]  # by which the report of a run knows that it is about the same, as in manifests
+    subject: Mapping[str, Any]  # as in manifests: by it a report knows whether this is about the same run
 
     def as_json(self) -> dict[str, Any]:
         """The object that `gamagat diagnose --json` prints; accuracies in percent."""

@@ -29,12 +29,12 @@ from gamagat.engine.training.checkpoint import (
     tensors_of,
     weights_of,
 )
-from gamagat.engine.training.feed import divided, my_order, shuffled
+from gamagat.engine.training.feed import divided, my_order, shuffled, told_of_one
 from gamagat.engine.training.passes import probe_passes, training_passes
 from gamagat.engine.training.probe import OnCollapse, Probe, collapsed
 from gamagat.engine.training.settings import Plan, Settings
 from gamagat.engine.training.step import Trainer
-from gamagat.errors import GamagatError, ModelError, RunError
+from gamagat.errors import RunError
 from gamagat.pieces.noise import Noise
 
 METRICS = "metrics.jsonl"
@@ -152,7 +152,7 @@ class Course:
         trainer.feed.begin(my_order(order, settings.batch, self.group), keys)
         began = perf_counter()
         for number, part in enumerate(parts):
-            with _told_of_one(part.images, settings.batch):
+            with told_of_one(part.images, settings.batch):
                 trainer.batch(number, part)
             self.listener.batch(epoch, settings.epochs, number + 1, len(parts))
             self._forecast(epoch, number, len(parts))
@@ -274,20 +274,6 @@ class Course:
         with torch.random.fork_rng(devices=devices):
             torch.manual_seed(hash((seed, epoch, self.group.rank)) % (1 << 62))
             yield
-
-
-@contextmanager
-def _told_of_one(images: int, batch: int) -> Iterator[None]:
-    """Say why a batch of one image fails where a batch norm has nothing but it to average over."""
-    try:
-        yield
-    except ValueError as error:  # as torch has it
-        if images > 1 or isinstance(error, GamagatError):
-            raise
-        raise ModelError(
-            f"the last batch of an epoch has one image, on which the network cannot be trained: {error}; "
-            f"give another --n, or another size than --set batch={batch}"
-        ) from error
 
 
 def _write_metrics(folder: Path, story: Story) -> None:

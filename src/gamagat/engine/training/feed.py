@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import NamedTuple, Protocol
 
 import torch
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from gamagat.data.core import Dataset
 from gamagat.engine.ranks import Ranks
-from gamagat.errors import ConfigError
+from gamagat.errors import ConfigError, GamagatError, ModelError
 from gamagat.pieces.noise import Noise
 from gamagat.pieces.types import Labels
 
@@ -61,6 +61,20 @@ def divided(total: int, batch: int, group: Ranks) -> list[Part]:
             "start fewer processes"
         )
     return parts
+
+
+@contextmanager
+def told_of_one(images: int, batch: int) -> Iterator[None]:
+    """Say why a batch of one image fails where a batch norm has nothing but it to average over."""
+    try:
+        yield
+    except ValueError as error:  # as torch has it
+        if images > 1 or isinstance(error, GamagatError):
+            raise
+        raise ModelError(
+            f"the last batch of an epoch has one image, on which the network cannot be trained: {error}; "
+            f"give another --n, or another size than --set batch={batch}"
+        ) from error
 
 
 def my_order(order: Tensor, batch: int, group: Ranks) -> Tensor:

@@ -32,7 +32,7 @@ from gamagat.engine.training.feed import divided, make_feed
 from gamagat.engine.training.passes import training_passes
 from gamagat.engine.training.posed import given_back, means
 from gamagat.engine.training.probe import Probe, probes
-from gamagat.engine.training.settings import Plan, make_plan
+from gamagat.engine.training.settings import Plan, make_plan, of_the_start
 from gamagat.engine.training.splits import split_data
 from gamagat.engine.training.step import Trainer
 from gamagat.engine.watch import Onlooker
@@ -45,7 +45,6 @@ __all__ = ["LAST", "METRICS", "SELECTED", "Listener", "Trained", "TrainingReques
 
 RUN = "training.json"
 LONG = 100_000  # passes of a batch from which on compiling pays, also where nothing is kept from before
-LITTLE = 0.01  # of the random start in averaged weights
 USUAL = {  # the paper's networks
     "digits": "digits-cnn",
     "mnist": "m-lenet",
@@ -94,7 +93,7 @@ def train(request: TrainingRequest, listener: Listener = Listener()) -> Trained:
                 "compiling the training step: up to two minutes the first time, then less; --no-compile "
                 "goes without"
             )
-        if (words := _of_the_start(plan, len(train_data))) is not None:
+        if (words := of_the_start(plan, len(train_data))) is not None:
             listener.say(words)
         board = tensorboard(folder) if request.tensorboard and group.first else None
         ball = f"{threat.norm.name} {threat.eps:.6g}"
@@ -108,18 +107,6 @@ def train(request: TrainingRequest, listener: Listener = Listener()) -> Trained:
             given_back(trainer.model)
     seconds = sum(row["seconds"] for row in course.story.rows)
     return Trained(folder, plan, course.story, threat, request, seconds)
-
-
-def _of_the_start(plan: Plan, images: int) -> str | None:
-    """A word where the average of the weights, which is what is kept, would hold much of the random start."""
-    ema, steps = plan.settings.ema, plan.settings.epochs * max(1, images // plan.settings.batch)
-    share = ema**steps if ema else 0.0
-    if share < LITTLE:
-        return None
-    return (
-        f"{100 * share:.0f} % of the averaged weights will be those of the random start: ema={ema} is for "
-        f"longer trainings than {steps:,} steps; try --set ema={max(0.0, 1 - 20 / steps):.3g}"
-    )
 
 
 def _family(request: TrainingRequest, data: Dataset) -> str:

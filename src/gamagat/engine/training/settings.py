@@ -19,6 +19,7 @@ LIMITS = {  # least and most
     "replays": (1, 1000), "ema": (0.0, 0.999999), "smoothing": (0.0, 0.99), "awp": (0.0, 1.0),
     "probe": (1, HUGE), "drops": (0.0, 1.0),
 }  # fmt: skip
+LITTLE = 0.01  # of the random start in averaged weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,3 +159,15 @@ def parse_settings(words: list[str] | None) -> dict[str, str]:
             raise ConfigError(f"--set {name} is given twice; give it once")
         found[name] = value.strip()
     return found
+
+
+def of_the_start(plan: Plan, images: int) -> str | None:
+    """A word where the average of the weights, which is what is kept, would hold much of the random start."""
+    ema, steps = plan.settings.ema, plan.settings.epochs * max(1, images // plan.settings.batch)
+    share = ema**steps if ema else 0.0
+    if share < LITTLE:
+        return None
+    return (
+        f"{100 * share:.0f} % of the averaged weights will be those of the random start: ema={ema} is for "
+        f"longer trainings than {steps:,} steps; try --set ema={max(0.0, 1 - 20 / steps):.3g}"
+    )
