@@ -7,6 +7,7 @@ A network is trained, loaded and compiled once, of several each in a process of 
 is skipped, so the same line goes on after any interruption; `--missing` leaves out what the results hold,
 too, for those who have them and not the networks. `--list` says what is to be measured, as commands.
 `--checkpoint gat=zoo:gat-resnet18-cifar10` measures a network that is there in place of training one.
+`--together 3` trains three networks at a time, and then measures as many at a time (on a GPU, under MPS).
 """
 
 from __future__ import annotations
@@ -14,24 +15,23 @@ from __future__ import annotations
 import argparse
 import shlex
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from math import inf
 from pathlib import Path
-from time import monotonic, sleep
 from types import MappingProxyType
 
+from gamagat.attacks.network import OutOfTime
 from gamagat.engine.evaluate import INTERRUPTED
 from gamagat.engine.runtime import GPU_LOST, choose_device
-from gamagat.errors import ConfigError, GamagatError
+from gamagat.errors import ConfigError, DataError, DeviceError, GamagatError
 from gamagat.experiments.cache import Cache
 from gamagat.experiments.cells import Cell
 from gamagat.experiments.clock import Clock
 from gamagat.experiments.core import EXPERIMENTS, Network, Slot, Table
+from gamagat.experiments.crew import LOST, STOPPED, UNFINISHED, Crew, device_elsewhere
 from gamagat.experiments.defences import MODELS, RECIPES, recipe_of
 from gamagat.experiments.drawing import Sketch, run_figure
 from gamagat.experiments.drawn import Drawn
@@ -50,19 +50,8 @@ from gamagat.reports.reproduction import draw, paint
 from gamagat.reports.terminal import log, onlooker
 from gamagat.reports.training import training_listener
 
-PATIENCE = 60  # seconds to write down what is known, once the time is over
-REST = 10  # seconds until a GPU that has failed is asked again
-WHICH = """
-import sys
-from gamagat.engine.runtime import choose_device
-from gamagat.errors import ConfigError
-try:
-    print(choose_device(sys.argv[1]))
-except ConfigError as error:
-    sys.exit(str(error))
-"""
-UNFINISHED, LOST, STOPPED = 3, 4, 130
 CODES = {INTERRUPTED: STOPPED, GPU_LOST: LOST}  # of what stops it, but for the time
+Todo = Mapping[str, Sequence[Table | Figure]]  # what is to be measured, by recipe
 
 
 def recipes_of(data: str, names: Sequence[str]) -> list[str]:
@@ -194,69 +183,46 @@ def _figure(cell: Cell) -> str:
     return f"{cell.ours:.2f} in {cell.seconds:.0f} s" if cell.ours is not None else f"not run, {cell.reason}"
 
 
-def in_turn(recipes: Sequence[str], seconds: float | None, device: str) -> int:
+def to_train(todo: Todo, shop: Workshop) -> dict[str, str]:
+    """The networks that are not trained yet, also sources of transfers; each with a recipe that needs it."""
+    wanted: dict[str, str] = {}
+    for recipe, left in todo.items():
+        for network in (network for part in left for network in part.networks if network.to_be_had):
+            with suppress(DataError):  # without data it cannot be trained, which is told where it is measured
+                if not shop.cache.is_trained(network):
+                    wanted.setdefault(network.name, recipe)
+    return wanted
+
+
+def train_one(name: str, todo: Todo, shop: Workshop) -> int:
+    """Train the network of this name, and nothing else; the exit code."""
+    found = (network for left in todo.values() for part in left for network in part.networks)
+    for network in found:
+        if network.name == name:
+            try:
+                shop.trained(network)
+            except OutOfTime:
+                return UNFINISHED
+            except DeviceError as error:
+                print(error, file=sys.stderr)
+                return LOST
+            break
+    return 0
+
+
+def by_others(todo: Todo, options: argparse.Namespace, shop: Workshop) -> int:
     """The same line for each network, each in a process of its own; the worst exit code.
 
-    One that has lost the GPU has another turn in the end: a new process can use it again.
+    Where several run at a time all are trained first: an attack fills a GPU and starves a training beside it.
     """
-    began, worst, turns = monotonic(), 0, [*recipes]
-    for recipe in turns:
-        left = None if seconds is None else seconds - (monotonic() - began)
-        if left is not None and left < 1:
-            print("the time is over; the same line goes on", file=sys.stderr)
-            return max(worst, UNFINISHED)
-        within = [] if left is None else ["--max-seconds", f"{left:.1f}"]
-        line = [sys.executable, *sys.argv, "--only", recipe, "--device", device, *within]
-        code = ended(line, left)
-        print(f"{recipe}: exit code {code}, {monotonic() - began:.0f} s in all", flush=True)
-        if code == STOPPED:
-            return code
-        if code == LOST:
-            sleep(REST)
-        if code == LOST and turns.count(recipe) == 1:
-            turns.append(recipe)
-        else:
-            worst = max(worst, abs(code))
-    return worst
-
-
-def ended(words: Sequence[str], seconds: float | None) -> int:
-    """The exit code of a command; one that does not end in time is killed, not left behind."""
-    process: subprocess.Popen[bytes] | None = None
-    told = False
-
-    def pass_on(*_: object) -> None:
-        nonlocal told
-        told = True
-        if process is not None:
-            process.terminate()
-
-    # Ctrl-C reaches both; this signal is sent to one of them.
-    before = signal.signal(signal.SIGTERM, pass_on)
-    try:
-        process = subprocess.Popen(words)
-        if told:  # before there was anyone to tell
-            process.terminate()
-        until, code = inf if seconds is None else monotonic() + seconds + PATIENCE, None
-        while code is None and not told and monotonic() < until:
-            with suppress(subprocess.TimeoutExpired):
-                code = process.wait(1.0)
-        code = _waited(process, PATIENCE if told else 0.0) if code is None else code
-        return STOPPED if told else code  # it may have ended before it knew what to do about it
-    except KeyboardInterrupt:  # which the command has had as well
-        if process is not None:
-            _waited(process, PATIENCE)
-        raise
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def _waited(process: subprocess.Popen[bytes], seconds: float) -> int:
-    try:
-        return process.wait(seconds)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        return process.wait()
+    line = [sys.executable, *sys.argv, "--device", shop.device, "--only"]
+    crew = Crew(options.together, options.max_seconds)
+    if options.together > 1:
+        networks = to_train(todo, shop)
+        code = crew.work({name: [*line, recipe, "--train", name] for name, recipe in networks.items()})
+        if code == STOPPED or crew.left < 1:
+            return max(code, UNFINISHED)
+    return crew.work({recipe: [*line, recipe] for recipe in todo})
 
 
 def main() -> None:
@@ -282,9 +248,9 @@ def _main(options: argparse.Namespace) -> int:
     _check(recipes, known, options, replace(shop, device="cpu"))
     todo = {recipe: left_for(recipe, options, shop) for recipe in recipes}
     todo = {recipe: left for recipe, left in todo.items() if left}
-    alone = options.only or len(todo) <= 1
+    here = options.only or (len(todo) <= 1 and options.together == 1)
     if todo and not options.list:
-        shop.device = str(choose_device(options.device)) if alone else device_elsewhere(options.device)
+        shop.device = str(choose_device(options.device)) if here else device_elsewhere(options.device)
     if not todo:
         print(f"nothing to do: {options.results} holds all of it")
     for line in (line for left in todo.values() for part in left for line in commands(part)):
@@ -292,26 +258,19 @@ def _main(options: argparse.Namespace) -> int:
             print(line, flush=True)
     if options.list:
         return 0
-    if alone:
+    if options.train:
+        return train_one(options.train, todo, shop)
+    if here:
         return max((work(left, options.results, shop) for left in todo.values()), default=0)
-    return in_turn(list(todo), options.max_seconds, shop.device)
-
-
-def device_elsewhere(name: str) -> str:
-    """What a device is called, by the word of another process.
-
-    This one only starts others. If it held the GPU, none of them could have it after a fault of one.
-    """
-    asked = subprocess.run([sys.executable, "-c", WHICH, name], capture_output=True, text=True, check=False)
-    if asked.returncode:
-        raise ConfigError(asked.stderr.strip())
-    return asked.stdout.strip()
+    return by_others(todo, options, shop)
 
 
 def _check(recipes: Sequence[str], known: list[str], options: argparse.Namespace, shop: Workshop) -> None:
     """Find mistakes before anything runs."""
     if options.n is not None and options.n < 1:
         raise ConfigError(f"the number of images must be positive, got {options.n}")
+    if options.together < 1:
+        raise ConfigError(f"at least one network has to be worked on at a time, got {options.together}")
     if not recipes:
         raise ConfigError(f"{','.join(options.tables)} measures no defence on {options.data}")
     for recipe in recipes:
@@ -348,8 +307,10 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--device", default="auto")
     parser.add_argument("--batch-size", type=int)
     parser.add_argument("--max-seconds", type=float)
+    parser.add_argument("--together", type=int, default=1, help="so many at a time: train all, then measure")
     parser.add_argument("--list", action="store_true", help="only say what is to be measured")
-    parser.add_argument("--only", help=argparse.SUPPRESS)  # how it calls itself for one of several
+    for word in ("--only", "--train"):  # how it calls itself for one of several
+        parser.add_argument(word, help=argparse.SUPPRESS)
     options = parser.parse_args()
     options.tables = options.tables.split(",")
     return options

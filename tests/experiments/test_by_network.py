@@ -13,7 +13,7 @@ import torch
 
 from experiments.toy import shop_at, toy_table
 from experiments.toy_figure import toy_figure
-from gamagat.errors import ConfigError, DeviceError
+from gamagat.errors import DeviceError
 from gamagat.experiments import workshop
 from gamagat.experiments.core import EXPERIMENTS
 from gamagat.experiments.defences import MODELS
@@ -259,81 +259,89 @@ def test_what_failed_is_told(at_work, monkeypatch, capsys):
 
 
 @pytest.fixture
-def begun(script, monkeypatch):
-    """What would be processes: the words behind the script's own, and the time; codes are by recipe."""
-    seen: list[tuple[list[str], float | None]] = []
-    codes: dict[str, int] = {}
+def crews(script, monkeypatch):
+    """What would be processes: of each crew its size and time, and the words behind the script's own."""
+    seen: list[tuple[int, float | None, list[dict[str, list[str]]]]] = []
+    codes = [0]
 
-    def ended(words, seconds):
-        seen.append((words[words.index("--only") :], seconds))
-        assert words[:2] == [sys.executable, str(SCRIPT)]
-        return codes.get(words[words.index("--only") + 1].partition(":")[0], 0)
+    class Fake:
+        left = 100.0
 
-    monkeypatch.setitem(script["in_turn"].__globals__, "ended", ended)
-    return seen, codes
+        def __init__(self, at_once, seconds):
+            seen.append((at_once, seconds, []))
+
+        def work(self, jobs):
+            assert all(words[:2] == [sys.executable, str(SCRIPT)] for words in jobs.values())
+            seen[-1][2].append({name: words[words.index("--device") :] for name, words in jobs.items()})
+            return codes[len(seen[-1][2]) - 1] if len(seen[-1][2]) <= len(codes) else codes[-1]
+
+    monkeypatch.setitem(script["by_others"].__globals__, "Crew", Fake)
+    return seen, codes, Fake
 
 
-def test_several_networks_have_their_turn_in_processes_of_their_own(at_work, begun, capsys):
-    seen, codes = begun
-    codes["standard"] = 3
+def test_several_networks_have_their_turn_in_processes_of_their_own(at_work, crews):
+    seen, codes, _ = crews
+    codes[0] = 3
     assert at_work() == 3
-    assert seen == [(["--only", name, "--device", "cpu"], None) for name in ("standard", "gat")]
-    assert "standard: exit code 3" in capsys.readouterr().out
+    jobs = {name: ["--device", "cpu", "--only", name] for name in ("standard", "gat")}
+    assert seen == [(1, None, [jobs])]
     assert at_work("--list") == 0
-    assert len(seen) == 2
-    seen.clear()
+    assert len(seen) == 1
     assert at_work("gat", "standard", "--max-seconds", "100") == 3
-    assert all(90 < seconds <= 100 for _, seconds in seen)
-    assert [words[:2] for words, _ in seen] == [["--only", "gat"], ["--only", "standard"]]
-    assert all(words[4] == "--max-seconds" and 90 < float(words[5]) <= 100 for words, _ in seen)
+    assert seen[1][:2] == (1, 100)
+    assert list(seen[1][2][0]) == ["gat", "standard"]
 
 
-def test_only_networks_with_something_left_have_a_turn(at_work, begun):
-    seen, _ = begun
+def test_where_several_run_at_a_time_all_are_trained_before_one_is_measured(at_work, crews, tmp_path):
+    seen, codes, crew = crews
+    trained = [*(tmp_path / "cache" / "networks").glob("*/card.json")]
+    assert at_work("gat", "--together", "2") == 0
+    assert [list(jobs) for jobs in seen[0][2]] == [[], ["gat"]]
+    for card in trained:
+        card.unlink()
+    assert at_work("gat", "--together", "2") == 0
+    at_once, _, (first, second) = seen[1]
+    assert (at_once, second) == (2, {"gat": ["--device", "cpu", "--only", "gat"]})
+    assert first == {
+        name: ["--device", "cpu", "--only", "gat", "--train", name]
+        for name in ("gat, digits-cnn, digits", "standard, digits-cnn, digits")  # the source of a transfer
+    }
+    codes[0] = 130
+    assert at_work("gat", "--together", "2") == 130
+    assert len(seen[2][2]) == 1  # nothing is measured any more
+    codes[0], crew.left = 0, 0.5
+    assert at_work("gat", "--together", "2") == 3
+    assert len(seen[3][2]) == 1
+
+
+def test_one_network_is_trained_and_not_measured(at_work, tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(workshop.Workshop, "trained", lambda _, network: asked.append(network.name))
+    name = "standard, digits-cnn, digits"
+    assert at_work("--only", "gat", "--train", name, "--together", "2") == 0
+    assert asked == [name]
+    assert not (tmp_path / "results" / "toy.json").exists()
+    for error, code in ((workshop.OutOfTime(), 3), (DeviceError("the GPU failed"), 4)):
+
+        def failing(_, network, error=error):
+            raise error
+
+        monkeypatch.setattr(workshop.Workshop, "trained", failing)
+        assert at_work("--only", "gat", "--train", name) == code
+
+
+def test_only_networks_with_something_left_have_a_turn(at_work, crews):
+    seen, *_ = crews
     assert at_work("gat") == 0  # which is measured here
     assert seen == []
     assert at_work("--missing", "--list") == 0
     assert at_work("gat", "standard") == 0
-    assert [words[1] for words, _ in seen] == ["gat", "standard"]
-    seen.clear()
+    assert list(seen.pop()[2][0]) == ["gat", "standard"]
     assert at_work("gat", "standard", "--missing") == 0  # one is left: it is measured here
     assert seen == []
 
 
-@pytest.mark.parametrize(
-    ("codes", "seconds", "code", "turns"),
-    [
-        ({"gat": 130}, None, 130, 1),  # interrupted: nobody has a turn any more
-        ({"gat": -9, "trades": 3}, None, 9, 2),
-        ({"gat": 2}, 0.5, 3, 0),
-    ],
-)
-def test_the_worst_code_and_a_stop(script, begun, monkeypatch, codes, seconds, code, turns):
-    monkeypatch.setattr(sys, "argv", [str(SCRIPT)])
-    begun[1].update(codes)
-    assert script["in_turn"](["gat", "trades"], seconds, "cpu") == code
-    assert len(begun[0]) == turns
-
-
-@pytest.mark.parametrize(("again", "worst"), [(4, 4), (0, 0), (3, 3)])
-def test_who_loses_the_gpu_has_one_more_turn_in_the_end(script, begun, monkeypatch, again, worst):
-    monkeypatch.setattr(sys, "argv", [str(SCRIPT)])
-    seen, codes = begun
-    rests = []
-
-    def rest(seconds: float) -> None:
-        rests.append((seconds, len(seen)))
-        codes["gat"] = again
-
-    monkeypatch.setitem(script["in_turn"].__globals__, "sleep", rest)
-    codes["gat"] = 4
-    assert script["in_turn"](["gat", "trades"], None, "cuda") == worst
-    assert [words[1] for words, _ in seen] == ["gat", "trades", "gat"]
-    assert all(words[2:4] == ["--device", "cuda"] for words, _ in seen)  # and not the CPU in its place
-    assert rests[0] == (script["REST"], 1)  # a GPU that has failed is not asked at once
-
-
-def test_who_only_starts_others_does_not_hold_the_gpu(at_work, begun, script, monkeypatch):
+def test_who_only_starts_others_does_not_hold_the_gpu(at_work, crews, monkeypatch):
     """Under MPS nobody new is served while one who saw the fault of another is still there."""
     asked = []
     for module in ("gamagat.engine.runtime", "gamagat.experiments.runner", "gamagat.engine.evaluate"):
@@ -343,61 +351,20 @@ def test_who_only_starts_others_does_not_hold_the_gpu(at_work, begun, script, mo
             raising=False,
         )
     assert at_work("gat", "standard", "--device", "cpu") == 0
+    assert at_work("gat", "--together", "2", "--device", "cpu") == 0
     assert set(asked) <= {"cpu"}
-    assert [words[2:4] for words, _ in begun[0]] == [["--device", "cpu"]] * 2
-    which = script["device_elsewhere"]
-    assert which("cpu") == "cpu"
-    with pytest.raises(ConfigError, match=r"^device 'nonsense' is not to be had here; use "):
-        which("nonsense")
+    assert len(crews[0]) == 2
 
 
-@pytest.mark.parametrize(
-    ("seconds", "code", "end"),
-    [(0.5, "import time; time.sleep(60)", -9), (None, "raise SystemExit(3)", 3)],
-)
-def test_a_process_that_does_not_end_in_time_is_killed(script, seconds, code, end, monkeypatch):
-    monkeypatch.setitem(script["ended"].__globals__, "PATIENCE", 0.5)
-    assert script["ended"]([sys.executable, "-c", code], seconds) == end
-
-
-def test_an_interrupted_process_may_come_to_its_end(script, monkeypatch, tmp_path):
-    started, waits = subprocess.Popen, []
-
-    class Interrupted(started):
-        def wait(self, timeout=None):
-            waits.append(timeout)
-            if len(waits) == 1:
-                raise KeyboardInterrupt
-            return super().wait(timeout)
-
-    monkeypatch.setattr(subprocess, "Popen", Interrupted)
-    code = f"import time; time.sleep(0.5); open({str(tmp_path / 'end')!r}, 'w').close()"
-    with pytest.raises(KeyboardInterrupt):
-        script["ended"]([sys.executable, "-c", code], None)
-    assert (tmp_path / "end").exists()
-    assert waits == [1.0, script["PATIENCE"]]
-
-
-@pytest.mark.parametrize("deaf", [False, True])
-def test_a_process_is_ended_with_the_script(tmp_path, deaf):
-    """One that is left behind would hold the GPU; one that has just begun knows nothing of signals yet."""
-    child = f"""
-import pathlib, signal, sys, time
-if not {deaf}:
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-try:
-    pathlib.Path({str(tmp_path / "began")!r}).touch()
-    time.sleep(60)
-except KeyboardInterrupt:
-    pathlib.Path({str(tmp_path / "ended")!r}).touch()
-    sys.exit(130)
-"""
-    parent = f"""
-import runpy, sys
-sys.exit(runpy.run_path({str(SCRIPT)!r})["ended"]([sys.executable, "-c", {child!r}], None))
-"""
-    assert terminated(parent, tmp_path / "began")[0] == 130
-    assert (tmp_path / "ended").exists() is not deaf
+def test_two_networks_are_trained_and_measured_side_by_side(tmp_path, monkeypatch):
+    """The whole of it, as processes."""
+    monkeypatch.chdir(tmp_path)
+    words = ["--data", "mnist", "--tables", "tableS7", "--data-dir", "nowhere", "--together", "2"]
+    start = [sys.executable, str(SCRIPT), "gat", "trades", *words, "--max-seconds", "300"]
+    process = subprocess.run(start, capture_output=True, text=True, check=False)
+    assert process.returncode in (2, 3), process.stderr
+    assert "Traceback" not in process.stdout + process.stderr
+    assert "[gat] tableS7 GAT, MNIST Clean: not run, " in process.stdout
 
 
 def terminated(code: str, began: Path) -> tuple[int, str]:
@@ -430,20 +397,3 @@ main()
 """
     assert terminated(code, tmp_path / "began") == (130, "interrupted; the same line goes on\n")
     assert (tmp_path / "ended").exists()
-
-
-def test_one_that_does_not_hear_is_killed_in_the_end(tmp_path):
-    """A call into a GPU that hangs hears no signal; whoever started it must not wait for it for ever."""
-    deaf = f"""
-import pathlib, signal, time
-signal.signal(signal.SIGTERM, signal.SIG_IGN)
-pathlib.Path({str(tmp_path / "began")!r}).touch()
-time.sleep(600)
-"""
-    parent = f"""
-import runpy, sys
-ended = runpy.run_path({str(SCRIPT)!r})["ended"]
-ended.__globals__["PATIENCE"] = 0.5
-sys.exit(ended([sys.executable, "-c", {deaf!r}], None))
-"""
-    assert terminated(parent, tmp_path / "began")[0] == 130
