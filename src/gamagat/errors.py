@@ -3,7 +3,8 @@
 GamagatError
 ├── ConfigError      a setting or a name is wrong (also a ValueError)
 ├── DataError        a data set is missing, damaged, or not what it should be
-│   └── SplitError        it has no split of that name (also a ConfigError)
+│   ├── SplitError        it has no split of that name (also a ConfigError)
+│   └── AbsentError       its files are not here, and nothing is to be downloaded now
 ├── RunError         a run folder cannot be read or written, or holds another run
 │   └── DamagedError      a file of it is not what was written
 ├── DeviceError      a GPU has failed, and this process cannot use it any more
@@ -32,6 +33,10 @@ class DataError(GamagatError):
 
 class SplitError(ConfigError, DataError):
     """A data set has no split of that name."""
+
+
+class AbsentError(DataError):
+    """Files of a data set are not here, and nothing is to be downloaded now."""
 
 
 class RunError(GamagatError):

@@ -12,8 +12,8 @@ import pooch
 import pytest
 
 from gamagat.data import files
-from gamagat.data.files import Remote, check_digest, data_root, download, first_file, read_bytes
-from gamagat.errors import DataError
+from gamagat.data.files import Remote, check_digest, data_root, download, first_file, no_downloads, read_bytes
+from gamagat.errors import AbsentError, DataError
 
 CONTENT = b"some bytes"
 RETRIEVE = pooch.retrieve
@@ -116,6 +116,18 @@ def test_every_mirror_is_asked_once_and_the_reason_is_short(downloads: list[str]
     with pytest.raises(DataError, match=r"\(OSError: the network is down x+\.\.\.\)"):
         download([remote("first", "second")], tmp_path)
     assert downloads == ["first", "second"]
+
+
+def test_where_nothing_may_be_downloaded_nothing_is(downloads: list[str], tmp_path: Path) -> None:
+    with no_downloads():
+        assert download([], tmp_path) == []
+        with pytest.raises(
+            AbsentError, match=rf"good\.bin: not found.*the run itself.*{tmp_path}.*--data-dir"
+        ):
+            download([remote("first")], tmp_path)
+    assert downloads == []
+    with pytest.raises(DataError, match="download failed"):
+        download([remote("first")], tmp_path)
 
 
 def test_nobody_waits_long_for_a_silent_server() -> None:

@@ -92,9 +92,7 @@ def reproduce(
     ] = None,
     plan: Annotated[
         bool,
-        typer.Option(
-            "--plan", help="Say what will run and for how long; run nothing, but fetch missing data."
-        ),
+        typer.Option("--plan", help="Say what will run and for how long; run and download nothing."),
     ] = False,
     networks_only: Annotated[bool, typer.Option("--networks-only", help="Train, do not measure.")] = False,
     max_seconds: Annotated[float | None, typer.Option(help="Stop in order after this time.")] = None,
@@ -122,7 +120,7 @@ def reproduce(
     part = part.with_networks(read_networks(checkpoint or []))  # a row's own, where all it has are one
     if results is not None:
         check_result(results, whole)
-    store = Cache(cache, data_dir, parse_settings(option), n, seed, precision)
+    store = Cache(cache, data_dir, parse_settings(option), n, seed, precision, fetch=not plan)
     command = command_for(whole.name, store, checkpoint or [], settings, across)
     bars = (partial(training_listener, quiet=as_json), partial(onlooker, quiet=as_json))
     shop = Workshop(store, device, batch_size, Clock(max_seconds), *bars, command, settings)

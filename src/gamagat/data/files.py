@@ -4,13 +4,15 @@ import hashlib
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import shorten
 
-from gamagat.errors import DataError
+from gamagat.errors import AbsentError, DataError
 
 TIMEOUT = (5, 20)  # seconds to connect, and between two packets: no network must not look like a hang
+_downloads: ContextVar[bool] = ContextVar("downloads", default=True)  # whether there may be any
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +89,24 @@ def check_digest(content: bytes, expected: str, algorithm: str, where: str) -> N
         )
 
 
+@contextmanager
+def no_downloads() -> Iterator[None]:
+    """What is not here stays away: an AbsentError says what would have been downloaded."""
+    before = _downloads.set(False)
+    try:
+        yield
+    finally:
+        _downloads.reset(before)
+
+
 def download(remotes: Sequence[Remote], folder: Path) -> list[Path]:
     """Fetch files into the folder; each gets its name only once it is whole and its checksum matches."""
+    if remotes and not _downloads.get():
+        names = ", ".join(remote.name for remote in remotes)
+        raise AbsentError(
+            f"{names}: not found, and not downloaded for a plan; the run itself fetches what is missing into "
+            f"{folder}, unless --data-dir or GAMAGAT_DATA names a folder that has it"
+        )
     try:
         with _no_empty_folders(folder):
             return [_fetch(remote, folder) for remote in remotes]

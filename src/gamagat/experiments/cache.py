@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,12 +14,14 @@ from typing import Any, TypeVar
 import torch
 
 from gamagat.data.core import Dataset, load_data
+from gamagat.data.files import no_downloads
 from gamagat.engine.manifest import weights_hash, write_json
 from gamagat.engine.plan import plan_attack, read_threat
 from gamagat.engine.training.settings import Plan, make_plan
 from gamagat.engine.training.splits import split_data
-from gamagat.errors import ConfigError, DataError, ModelError, RunError
+from gamagat.errors import AbsentError, ConfigError, DataError, ModelError, RunError
 from gamagat.experiments.core import Measure, Network
+from gamagat.experiments.facts import Facts, Training, official
 from gamagat.models.core import check_weights, load_model
 from gamagat.models.loading.card import NAME as CARD
 from gamagat.models.loading.card import read_card
@@ -28,28 +30,6 @@ GLIMPSE = 256  # images that tell one data set from another; all of them are com
 NOTED = ("family", "count", "seen")  # of training images, in the note of a cache
 Found = TypeVar("Found")
 EVALUATED = "fgsm:as_published=true"  # what is run where only the clean accuracy is asked for
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """What must be known of the test images before anything is measured."""
-
-    preset: str | None
-    eps: Mapping[str, float]
-    shape: tuple[int, ...]
-    classes: int
-    test: int
-    seen: str
-
-
-@dataclass(frozen=True, slots=True)
-class Training:
-    """What must be known of the training images to find a network, or to train it."""
-
-    family: str
-    count: int
-    seen: str
-    absent: DataError | None = None  # why they are not here, where they are known from before
 
 
 @dataclass(slots=True)
@@ -62,6 +42,8 @@ class Cache:
     n: int | None = None  # the first so many test images
     seed: int = 0  # of the evaluations
     precision: str = "auto"
+    fetch: bool = True  # images that are not here; a plan goes by what is known of the official ones
+    absent: dict[str, str] = field(default_factory=dict)  # data that was not fetched, and what would be
     _facts: dict[str, Facts | DataError] = field(default_factory=dict)
     _training: dict[str, Training | DataError] = field(default_factory=dict)
 
@@ -72,14 +54,20 @@ class Cache:
 
     def facts(self, data: str) -> Facts:
         """Of the test images of one data set."""
-        return _looked_up(self._facts, data, self._tested)
+        return _looked_up(self._facts, data, self._tested, self.fetch)
 
     def training(self, data: str) -> Training:
         """Of its training images, which nobody needs for a network that the user brings."""
-        return _looked_up(self._training, data, self._trained)
+        return _looked_up(self._training, data, self._trained, self.fetch)
 
     def _tested(self, data: str) -> Facts:
-        test = load_data(data, "test", self.data_dir)
+        try:
+            test = load_data(data, "test", self.data_dir)
+        except AbsentError as error:
+            if (known := official(data)) is None:
+                raise
+            self.absent[data] = str(error)
+            return known[0]
         return Facts(test.preset, test.eps, test.shape, len(test.classes), len(test), _glimpse(test))
 
     def _trained(self, data: str) -> Training:
@@ -88,6 +76,10 @@ class Cache:
         try:
             train = split_data(data, "train", self.data_dir)
         except DataError as error:
+            fetched = official(data) if isinstance(error, AbsentError) else None
+            if fetched is not None and fetched[0].seen == self.facts(data).seen:
+                self.absent.setdefault(data, str(error))
+                return fetched[1]
             known = self._known(data)
             if known is None:
                 raise
@@ -211,11 +203,14 @@ def read_kept(place: Path, names: Sequence[str]) -> dict[str, Any] | None:
         return None
 
 
-def _looked_up(known: dict[str, Found | DataError], data: str, look: Callable[[str], Found]) -> Found:
+def _looked_up(
+    known: dict[str, Found | DataError], data: str, look: Callable[[str], Found], fetch: bool
+) -> Found:
     """What is known of a data set; one that is missing is looked for once."""
     if data not in known:
         try:
-            known[data] = look(data)
+            with nullcontext() if fetch else no_downloads():
+                known[data] = look(data)
         except DataError as error:
             known[data] = error
     found = known[data]

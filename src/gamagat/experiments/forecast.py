@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import takewhile
@@ -33,7 +33,7 @@ SURFACE = USUAL.points**2 + 2  # looks at the network that a surface takes
 class Item:
     """One thing to do."""
 
-    kind: str  # train, measure or draw
+    kind: str  # fetch, train, measure or draw
     name: str
     state: str
     seconds: float = 0.0
@@ -56,9 +56,13 @@ class Forecast:
             self.told.add(why)
         self.items.append(item)
 
+    def fetching(self, absent: Mapping[str, str]) -> Forecast:
+        """With the data that will be downloaded, which comes first."""
+        return Forecast([*(Item("fetch", data, words) for data, words in absent.items()), *self.items])
+
     def of_networks(self) -> Forecast:
-        """Only what is trained."""
-        return Forecast([item for item in self.items if item.kind == "train"])
+        """Only what is trained, and what that needs."""
+        return Forecast([item for item in self.items if item.kind in ("fetch", "train")])
 
     @property
     def seconds(self) -> float:
@@ -79,7 +83,7 @@ def forecast(table: Table, shop: Workshop) -> Forecast:
     for slot in table.slots:
         name = f"{slot.row}, {slot.column}"
         plan.add("measure", name, partial(_measuring, table, slot, shop, paces))
-    return plan
+    return plan.fetching(shop.cache.absent)
 
 
 def forecast_figure(figure: Figure, shop: Workshop) -> Forecast:
@@ -96,7 +100,7 @@ def forecast_figure(figure: Figure, shop: Workshop) -> Forecast:
         if not line.points:
             name = f"{line.row}, {line.column}"
             plan.add("draw", name, partial(_drawing, line, shop, paces))
-    return plan
+    return plan.fetching(shop.cache.absent)
 
 
 def _drawing(line: Line, shop: Workshop, paces: Paces) -> tuple[str, float]:
