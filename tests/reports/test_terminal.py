@@ -4,9 +4,10 @@ import sys
 from time import sleep
 
 import pytest
+from rich.console import Console
 
 from gamagat.reports import terminal
-from gamagat.reports.terminal import Pulse, busy, onlooker
+from gamagat.reports.terminal import Pulse, busy, onlooker, tell_line
 
 
 @pytest.fixture
@@ -51,6 +52,17 @@ def test_a_short_run_and_one_for_a_machine_say_nothing_but_what_is_unusual(clock
     with onlooker(quiet=True) as watching:
         watching.say("odd")
     assert capsys.readouterr().err == "note: odd\n"
+
+
+def test_a_long_line_breaks_at_spaces_on_a_terminal_and_is_one_line_in_a_file(monkeypatch, capsys):
+    words = "    [dim]" + "steps=100 " * 9 + "[/]"
+    tell_line(words)
+    assert capsys.readouterr().out.rstrip() == "    " + ("steps=100 " * 9).rstrip()
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setattr(terminal, "console", lambda: Console(width=60, color_system=None))
+    tell_line(words)
+    lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+    assert lines == ["    " + " ".join(["steps=100"] * count) for count in (5, 4)]
 
 
 def test_work_without_an_end_in_sight_turns_on_a_terminal_alone(monkeypatch, capsys):

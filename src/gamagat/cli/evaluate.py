@@ -34,7 +34,7 @@ from gamagat.engine.ranks import Ranks
 from gamagat.engine.request import EvaluationRequest, prepare
 from gamagat.reports.findings import findings_view
 from gamagat.reports.tables import curve_lines, evaluation_table
-from gamagat.reports.terminal import busy, console, note, onlooker, tell
+from gamagat.reports.terminal import busy, console, note, onlooker, put, tell
 
 LOOKING = "looking at the network and its data"
 UNFINISHED = 3  # exit code of an evaluation whose time was over before its end
@@ -98,7 +98,7 @@ def evaluate(
     if as_json:
         tell(result.as_json())
     else:
-        screen.print(evaluation_table(result))
+        put(evaluation_table(result))
         for line in curve_lines(result):
             screen.print(escape(line), soft_wrap=not sys.stdout.isatty())
     if result.stopped:

@@ -6,7 +6,6 @@ from dataclasses import asdict
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from gamagat.cli.app import app
 from gamagat.cli.options import JSON
@@ -14,7 +13,7 @@ from gamagat.engine.catalog import SHELVES, ZOO, catalog, zoo_missing
 from gamagat.experiments.core import EXPERIMENTS
 from gamagat.experiments.figures import FIGURES
 from gamagat.reports.catalog import catalog_lines
-from gamagat.reports.terminal import note, tell
+from gamagat.reports.terminal import note, tell, tell_line
 
 
 @app.command("list")
@@ -36,4 +35,4 @@ def list_(
     if not shelves.get(ZOO, True):
         note(f"nothing in the zoo: {zoo_missing()}") if kind == ZOO else shelves.pop(ZOO)
     for line in catalog_lines(shelves):
-        Console(soft_wrap=True, highlight=False).print(line)
+        tell_line(line)

@@ -9,9 +9,12 @@ from typing import Any, TextIO
 
 from rich.console import Console, RenderableType
 from rich.markup import escape
+from rich.padding import Padding
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
 
 from gamagat.engine.watch import Onlooker
+from gamagat.reports.narrow import fitted
 
 EVERY = 30.0  # seconds between plain lines of progress, where there is no terminal
 
@@ -27,7 +30,13 @@ def show(content: Any, views: Sequence[RenderableType], as_json: bool) -> None:
         tell(content)
         return
     for view in views:
-        console().print(view)
+        put(view)
+
+
+def put(view: RenderableType) -> None:
+    """A view on standard output, a table in the form that fits there."""
+    place = console()
+    place.print(fitted(view, place.width) if isinstance(view, Table) else view)
 
 
 _aside: list[TextIO] = []  # standard output, as long as it is kept for JSON
@@ -42,6 +51,15 @@ def json_alone() -> Iterator[None]:
             yield
     finally:
         _aside.pop()
+
+
+def tell_line(words: str) -> None:
+    """One line of markup; on a terminal what goes on below it keeps its indent."""
+    if not sys.stdout.isatty():
+        Console(soft_wrap=True, highlight=False).print(words)
+        return
+    indent = len(words) - len(words.lstrip())
+    console().print(Padding.indent(words.lstrip(), indent))
 
 
 def tell(content: Any) -> None:
