@@ -14,7 +14,7 @@ from scipy.stats import binom
 from small_run import small_run
 
 import gamagat
-from gamagat.engine.budget import at_budget, budget_curve, curve, spec_for_budget
+from gamagat.engine.budget import RULE, at_budget, budget_curve, curve, most_spent, spec_for_budget
 from gamagat.engine.compare import Pair, compare_runs, images_needed, mcnemar, paired_interval
 from gamagat.engine.ledger import CLEAN, VERDICTS, Ledger, Verdict
 from gamagat.engine.manifest import Manifest
@@ -329,7 +329,8 @@ def test_an_image_falls_at_what_it_has_cost_by_then(data, images, runs, cost):
         spent = 0
         for verdicts in tries:
             hit, forwards, backwards = verdicts[image]
-            spent += backwards if cost == "backwards" else forwards + backwards
+            queries = 0 if any(row[2] for row in verdicts) else (forwards + 1) // 2
+            spent += queries + backwards if cost == "backwards" else forwards + backwards
             if hit and spent <= budget:
                 return True
         return clean[image][0] == 1
@@ -389,10 +390,28 @@ def test_the_curve_of_an_attack_that_fools_nothing_is_flat(tmp_path):
     assert curve(run, "pgd") == [(0, Share(2, 2)), (30, Share(2, 2))]
 
 
-def test_an_attack_that_needs_no_gradients_costs_none(tmp_path):
+def test_two_passes_of_an_attack_without_gradients_cost_as_much_as_a_gradient(tmp_path):
+    entries = {CLEAN: fooled(0, 0, cost=0), "square": {0: (1, 39, 0), 1: (0, 100, 0)}}
+    run = make_run(tmp_path / "run", {"square": ["square"]}, entries, n=2)
+    assert curve(run, "square") == [(0, Share(2, 2)), (20, Share(1, 2)), (50, Share(1, 2))]
+    assert at_budget(run, "square", 19) == Share(2, 2)
+    assert at_budget(run, "square", 20) == Share(1, 2)
+    assert most_spent(run, "square") == (100, 0)
+
+
+def test_queries_of_a_suite_cost_as_much_as_those_of_the_attack_alone(tmp_path):
+    entries = {
+        CLEAN: fooled(0, 0, cost=0), "aa>pgd": {0: (0, 11, 10), 1: (0, 11, 10)},
+        "aa>square": {0: (1, 40, 0), 1: (0, 100, 0)},
+    }  # fmt: skip
+    run = make_run(tmp_path / "run", {"aa": ["aa>pgd", "aa>square"]}, entries, n=2)
+    assert [at_budget(run, "aa", budget).count for budget in (29, 30, 60)] == [2, 1, 1]
+    assert most_spent(run, "aa") == (111, 10)
+
+
+def test_passes_of_an_attack_without_gradients_can_be_counted(tmp_path):
     entries = {CLEAN: fooled(0, 0, cost=0), "square": {0: (1, 40, 0), 1: (0, 100, 0)}}
     run = make_run(tmp_path / "run", {"square": ["square"]}, entries, n=2)
-    assert curve(run, "square") == [(0, Share(1, 2))]
     assert at_budget(run, "square", 39, "passes") == Share(2, 2)
     assert at_budget(run, "square", 40, "passes") == Share(1, 2)
 
@@ -437,7 +456,13 @@ def test_a_million_images_are_priced_exactly():
         ("fab-t:top=5", 100, "fab-t:top=5,steps=20"),
         ("cw", 900, "cw:steps=100"),  # nine searches
         ("apgd-ce:eot=20", 100, "apgd-ce:eot=20,steps=5"),
-        ("spsa:samples=8", 170, "spsa:samples=8,steps=10"),  # 17 forward passes a step, and no gradient
+        ("spsa:samples=8", 170, "spsa:samples=8,steps=20"),  # 17 forward passes a step, and no gradient
+        ("square", 100, "square:queries=200"),
+        ("square:queries=9,restarts=4", 100, "square:queries=50,restarts=4"),
+        # 100 + 9 * 100 + 9 * 100 gradients and half of 5000 queries are 4400 as a rule.
+        ("autoattack", 2200, "autoattack:steps=50,queries=2500"),
+        ("autoattack:queries=1000", 120, "autoattack:queries=50,steps=5"),
+        ("autoattack:version=rand", 400, "autoattack:version=rand,steps=10,queries=500"),
         ("r-fgsm", 100, "r-fgsm"),
         ("r-fgsm:alpha=0.3,restarts=2", 5, "r-fgsm:alpha=0.3,restarts=2"),
     ],
@@ -457,6 +482,17 @@ def test_no_image_costs_more_than_the_budget(spec):
     assert spent.tolist() == [12, 12, 12]
 
 
+@pytest.mark.parametrize("spec", ["square", "square:restarts=3", "spsa:samples=2"])
+def test_no_image_is_asked_about_more_than_twice_for_each_gradient(spec):
+    model, x = seeded(tiny_network), images_like(3)
+    y, threat = model(x).argmax(1).detach(), ThreatModel(LINF, 1e-4)
+    runs, noise = plan_attack(spec_for_budget(spec, 12, classes=5)).runs, Noise.for_images(torch.arange(3))
+    found = [attack(model, x, y, threat, noise) for _, attack in runs]
+    assert sum(outcome.backwards for outcome in found).tolist() == [0, 0, 0]
+    spent = sum(outcome.forwards for outcome in found).tolist()
+    assert all(20 <= count <= 24 for count in spent)
+
+
 def test_the_settings_of_the_data_are_kept():
     planned = plan_attack(spec_for_budget("gama-pgd", 40, "mnist"), "mnist")
     assert "steps=40,weight=5" in planned.spec
@@ -464,7 +500,17 @@ def test_the_settings_of_the_data_are_kept():
 
 @pytest.mark.parametrize(
     ("spec", "budget", "message"),
-    [("pgd", 0, "at least 1 gradient"), ("pdg", 10, "did you mean 'pgd'"), ("pgd:step=3", 10, "'steps'")],
+    [
+        ("pgd", 0, "at least 1 gradient"),
+        ("pdg", 10, "did you mean 'pgd'"),
+        ("pgd:step=3", 10, "'steps'"),
+        (
+            "spsa",
+            128,
+            "spsa needs at least 257 forward passes per image, .* 128 .* allows 256; give --budget 129",
+        ),
+        ("square:restarts=5", 2, "at least 5 forward passes .* allows 4; give --budget 3"),
+    ],
 )
 def test_a_budget_that_cannot_be_planned_is_named(spec, budget, message):
     with pytest.raises(ConfigError, match=message):
@@ -558,4 +604,7 @@ def test_tables_of_cost_show_every_attack_with_its_interval(twice, strong):
     text = printed(budget_table(strong, 5))
     assert "at most 5 gradient evaluations per image" in text
     assert [in_cells(line)[0] for line in text.splitlines() if "│" in line] == ["gama-pgd", "pgd"]
-    assert "at most 5 passes" in printed(budget_table(strong, 5, "passes"))
+    assert " ".join(text.split()).endswith(RULE)
+    text = printed(budget_table(strong, 5, "passes"))
+    assert "at most 5 passes" in text
+    assert RULE[:20] not in text

@@ -46,7 +46,12 @@ from gamagat.reports.verification import verification_lines
 @app.command()
 def compare(
     runs: Annotated[list[str], typer.Argument(help="Two folders of --out; with --budget, a model.")],
-    budget: Annotated[int | None, typer.Option(help="Gradient evaluations per image.")] = None,
+    budget: Annotated[
+        int | None,
+        typer.Option(
+            help="Gradient evaluations per image; two queries for each, of attacks without gradients."
+        ),
+    ] = None,
     weights: WEIGHTS = None,
     data: DATA = None,
     data_dir: DATA_DIR = None,
@@ -61,7 +66,7 @@ def compare(
     out: OUT = None,
     as_json: JSON = False,
 ) -> None:
-    """Compare two runs image by image, or attacks on a model at equal numbers of gradients."""
+    """Compare two runs image by image, or attacks on a model at equal cost."""
     if budget is not None:
         if len(runs) != 1:
             raise ConfigError(f"compare --budget takes one model, got {len(runs)}: {' '.join(runs)}")

@@ -7,17 +7,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gamagat.attacks.combine import gradients, passes
-from gamagat.attacks.core import ATTACKS
+from gamagat.attacks.core import ATTACKS, Attack
 from gamagat.engine.checkup.reach import reaching
 from gamagat.engine.ledger import CLEAN
 from gamagat.engine.plan import plan_attack
 from gamagat.engine.run import Run, Table
 from gamagat.engine.share import Share
 from gamagat.errors import ConfigError, RunError, unknown
-from gamagat.registry import format_spec, parse_spec
+from gamagat.registry import Options, format_spec, parse_spec
 
 NEVER = np.iinfo(np.int64).max
 Cost = Literal["backwards", "passes"]  # gradient evaluations, or all passes through the network
+PER_GRADIENT = 2  # passes: one forward, one back
+RULE = (
+    "A gradient evaluation is one pass forward and one back; for each, an attack without gradients has two "
+    "passes forward (queries)."
+)
+LENGTHS = ("steps", "queries")  # settings that say how long an attack goes on
 Costs = NDArray[np.int64]
 
 
@@ -80,8 +86,19 @@ def _thinned(fallen: Costs, points: int) -> set[int]:
 
 
 def _costs(table: Table, cost: Cost) -> Costs:
-    backwards = table["backwards"].astype(np.int64)
-    return backwards if cost == "backwards" else backwards + table["forwards"]
+    """What each image has cost in one run; where none has a gradient, two passes count as one."""
+    forwards, backwards = table["forwards"].astype(np.int64), table["backwards"].astype(np.int64)
+    if cost == "passes":
+        return forwards + backwards
+    return backwards if backwards.any() else -(-forwards // PER_GRADIENT)
+
+
+def most_spent(run: Run, attack: str) -> tuple[int, int]:
+    """The most passes forward and back that one image has cost."""
+    _, tables = _settled_tables(run, attack)
+    spent = (sum(table[way].astype(np.int64) for table in tables) for way in ("forwards", "backwards"))
+    forwards, backwards = (int(np.max(costs)) for costs in spent)
+    return forwards, backwards
 
 
 def _settled_tables(run: Run, attack: str) -> tuple[Table, list[Table]]:
@@ -98,14 +115,44 @@ def _settled_tables(run: Run, attack: str) -> tuple[Table, list[Table]]:
 def spec_for_budget(spec: str, budget: int, preset: str | None = None, classes: int = 10) -> str:
     """The attack with as many steps as the budget allows, shared equally among its restarts and targets.
 
-    The budget counts gradients, or forward passes of an attack that needs no gradient. An attack without
-    steps to set stays as it is; one whose usual steps would be too few to come anywhere takes longer ones.
+    The budget counts gradients; an attack that needs none has two forward passes for each. Of a suite, steps
+    and queries become fewer, or more, alike. An attack without a length to set stays as it is; one whose
+    usual steps would be too few to come anywhere takes longer ones.
     """
     if budget < 1:
         raise ConfigError(f"the budget must be at least 1 gradient evaluation per image, got {budget}")
     name, options = parse_spec(spec)
-    if "steps" not in ATTACKS[name].defaults():
-        return spec
-    runs = [run for _, run in plan_attack(format_spec(name, options | {"steps": 1}), preset).runs]
-    step = sum(gradients(run, classes) for run in runs) or sum(passes(run) for run in runs)
-    return format_spec(name, reaching(name, options | {"steps": max(1, budget // step)}, preset))
+    lengths = [key for key in LENGTHS if key in ATTACKS[name].defaults()]
+    if len(lengths) > 1:
+        return _stretched(name, options, lengths, budget, preset, classes)
+    return _filling(name, options, lengths[0], budget, preset, classes) if lengths else spec
+
+
+def _filling(name: str, options: Options, length: str, budget: int, preset: str | None, classes: int) -> str:
+    """The attack with as many of its steps as there is room for."""
+    runs = _runs(name, options | {length: 1}, preset)
+    each, room = sum(gradients(run, classes) for run in runs), budget
+    if not each:
+        each, room = sum(map(passes, runs)), PER_GRADIENT * budget
+        if each > room:
+            raise ConfigError(
+                f"{format_spec(name, options)} needs at least {each} forward passes per image, and a budget "
+                f"of {budget} gradient evaluations allows {room}; give --budget "
+                f"{-(-each // PER_GRADIENT)} or more, or an attack that asks less often in a step"
+            )
+    return format_spec(name, reaching(name, options | {length: max(1, room // each)}, preset))
+
+
+def _stretched(
+    name: str, options: Options, lengths: Sequence[str], budget: int, preset: str | None, classes: int
+) -> str:
+    """The suite with all its lengths as many times larger as its cost is to be."""
+    own = {key: value for key, value in options.items() if key in ATTACKS[name].defaults()}
+    usual = ATTACKS.settings(name, preset, **own)  # restarts are not the attack's own
+    whole = sum(gradients(run, classes) or passes(run) / PER_GRADIENT for run in _runs(name, options, preset))
+    longer = {key: max(1, int(usual[key] * budget / whole)) for key in lengths}
+    return format_spec(name, options | longer)
+
+
+def _runs(name: str, options: Options, preset: str | None) -> list[Attack]:
+    return [run for _, run in plan_attack(format_spec(name, options), preset).runs]

@@ -7,7 +7,7 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
-from gamagat.engine.budget import Cost, at_budget, curve
+from gamagat.engine.budget import RULE, Cost, at_budget, curve, most_spent
 from gamagat.engine.compare import Comparison, Pair
 from gamagat.engine.run import Run
 from gamagat.engine.share import Share
@@ -95,10 +95,15 @@ def _attack_by_attack(result: Comparison, plan: SharedPlan) -> Iterator[str]:
 
 
 def budget_table(run: Run, budget: int, cost: Cost = "backwards") -> Table:
-    """Every attack of a run when no image may cost more than the budget."""
+    """Every attack of a run when no image may cost more than the budget, and the most that one cost."""
     table = _accuracy_table(f"at most {budget:,} {COSTS[cost]} per image")
+    for heading in ("forwards", "backwards"):
+        table.add_column(heading, justify="right", no_wrap=True)
     for attack, _ in run.manifest.runs():
-        table.add_row(attack, *_accuracy(at_budget(run, attack, budget, cost)))
+        spent = (f"{count:,}" for count in most_spent(run, attack))
+        table.add_row(attack, *_accuracy(at_budget(run, attack, budget, cost)), *spent)
+    if cost == "backwards":
+        table.caption, table.caption_justify = RULE, "left"
     return table
 
 
@@ -165,11 +170,13 @@ def budget_json(run: Run, budget: int, cost: Cost = "backwards") -> dict[str, An
     """The object that `gamagat compare --budget --json` prints; accuracies in percent."""
     return {
         "budget": budget,
+        "counted": RULE,
         "n": run.manifest.n,
         "attacks": [
             {
                 "name": attack,
                 "robust_accuracy": at_budget(run, attack, budget, cost).percent,
+                **dict(zip(("forwards", "backwards"), most_spent(run, attack), strict=True)),
                 "curve": [[spent, standing.percent] for spent, standing in curve(run, attack, cost)],
             }
             for attack, _ in run.manifest.runs()

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gamagat.engine.budget import Cost, at_budget, curve
+from gamagat.engine.budget import RULE, Cost, at_budget, curve
 from gamagat.engine.ledger import CLEAN
 from gamagat.engine.results import known_runs, summarize
 from gamagat.engine.run import NOT_RUN, Run
@@ -116,6 +116,7 @@ def cost_picture(runs: Sequence[Run], count: Cost = "passes") -> Picture:
         folders = ", ".join(str(run.folder) for run in runs)
         raise RunError(f"no attack of {folders} has finished an image; let the run go on first")
     note = "Bands are 95 % Wilson intervals. Attacks are cut off there; their schedules are of full length."
+    note += f" {RULE}" if count == "backwards" else ""
     return Picture("cost", "Accuracy against cost", tuple(panels), slug(runs), note + caution(runs))
 
 
