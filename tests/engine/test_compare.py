@@ -265,8 +265,17 @@ def test_only_images_that_both_are_through_with_count(tmp_path, weak):
 def test_an_attack_that_has_hardly_begun_is_compared_on_what_there_is(tmp_path, strong):
     entries = {CLEAN: fooled(0, 0, 0, 0, 0, 0), "gama-pgd": fooled(1, 1, 1, 1, 0, 0)}
     half = make_run(tmp_path / "half", GAMA_AND_PGD, entries)
-    with pytest.raises(RunError, match="have finished no image in common"):
-        compare_runs(strong, half)
+    result, plan = compare_runs(strong, half), shared_plan(strong, half)
+    assert result.worst is None
+    assert result.as_json()["worst_case"] is None
+    assert [(pair.name, pair.images) for pair in result.attacks] == [("gama-pgd", 6)]
+    assert [name for name, _ in in_order(result, plan)] == ["gama-pgd"]
+    text = "\n".join(comparison_lines(result, plan))
+    assert (
+        "no image is through with all attacks in both runs: there are no worst cases to compare yet" in text
+    )
+    assert "gama-pgd: A - B = " in text
+    assert "half is unfinished: 0 of 6 images" in text
     with Ledger(half.folder / "ledger-0.sqlite", writable=True) as ledger:
         ledger.record("pgd", 4, [Verdict(4, 0, 0, 0.0, -1, 11, 10)], {}, 1.0)
     result = compare_runs(strong, read_run(half.folder))
@@ -282,7 +291,11 @@ def test_runs_over_different_images_are_refused(tmp_path, weak):
 
 def test_runs_without_a_finished_image_in_common_are_refused(tmp_path, weak):
     blank = make_run(tmp_path / "blank", PGD, {})
-    with pytest.raises(RunError, match="no image in common"):
+    words = (
+        r"weak is finished, .*blank is through with 0 of 6 images \(unfinished: pgd\): "
+        "they have finished no image in common; make the unfinished go on"
+    )
+    with pytest.raises(RunError, match=words):
         compare_runs(weak, blank)
 
 
@@ -529,7 +542,7 @@ def in_cells(line: str) -> list[str]:
 
 
 def test_the_paired_table_adds_up(weak, strong):
-    text = printed(paired_table(compare_runs(weak, strong)))
+    text = printed(paired_table(compare_runs(weak, strong).worst))
     cells = [in_cells(line) for line in text.splitlines() if "│" in line]
     assert cells == [["A stands", "1", "3", "4"], ["A falls", "0", "2", "2"], ["all", "1", "5", "6"]]
 

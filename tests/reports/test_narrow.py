@@ -64,7 +64,7 @@ def tables(tmp_path_factory):
         "evaluate": evaluation_table(result),
         "train": final_table({"selected": result, "last": result}, "digits-cnn after gat on digits"),
         "pairs": comparison_tables(pairs, plan)[0],
-        "counts": paired_table(pairs),
+        "counts": paired_table(pairs.worst),
         "budget": budget_table(run, 20),
         "cost": cost_table(run),
         "bench": bench_table([Bench("preact-resnet18 on cifar10", {}, tuple(rows))]),

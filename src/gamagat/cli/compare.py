@@ -83,7 +83,7 @@ def compare(
     a, b = (run_in(Path(folder)) for folder in runs)
     result, plan = compare_runs(a, b), shared_plan(a, b)
     lines = [Text(line) for line in comparison_lines(result, plan)]
-    paired = [paired_table(result)] if plan.same else []
+    paired = [paired_table(result.worst)] if plan.same and result.worst is not None else []
     show(result.as_json(), [*paired, *comparison_tables(result, plan), *lines], as_json)
 
 

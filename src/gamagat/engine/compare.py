@@ -126,7 +126,7 @@ class Comparison:
 
     a: str
     b: str
-    worst: Pair  # after the worst of all attacks of each run
+    worst: Pair | None  # after the worst of all attacks of each run, if an image is through with all
     attacks: tuple[Pair, ...]  # those that both runs have
     notes: tuple[str, ...]  # what else is not the same, and what is unfinished
 
@@ -134,7 +134,8 @@ class Comparison:
         """The object that `gamagat compare --json` prints; accuracies and differences in percent."""
         names = {"a": self.a, "b": self.b, "notes": list(self.notes)}
         attacks = [pair.as_json() for pair in self.attacks]
-        return names | {"worst_case": self.worst.as_json(), "attacks": attacks}
+        worst = None if self.worst is None else self.worst.as_json()
+        return names | {"worst_case": worst, "attacks": attacks}
 
 
 def compare_runs(a: Run, b: Run) -> Comparison:
@@ -145,13 +146,16 @@ def compare_runs(a: Run, b: Run) -> Comparison:
             "compare runs over the same data, split and number of images"
         )
     worst = _pair("worst case", a, a.manifest.entries(), b, b.manifest.entries())
-    if worst.images == 0:
-        raise RunError(f"{a.folder} and {b.folder} have finished no image in common; let them go on first")
     theirs = dict(b.manifest.runs())
     shared = [_pair(name, a, runs, b, theirs[name]) for name, runs in a.manifest.runs() if name in theirs]
     attacks = tuple(pair for pair in shared if pair.images)
+    if not worst.images and not attacks:
+        raise RunError(
+            f"{_how_far(a)}, {_how_far(b)}: they have finished no image in common; make the unfinished go on "
+            "with the commands that began them"
+        )
     notes = (*b.manifest.differences(a.manifest), *_unfinished(a), *_unfinished(b))
-    return Comparison(str(a.folder), str(b.folder), worst, attacks, notes)
+    return Comparison(str(a.folder), str(b.folder), worst if worst.images else None, attacks, notes)
 
 
 def _pair(name: str, a: Run, runs_a: list[str], b: Run, runs_b: list[str]) -> Pair:
@@ -169,7 +173,20 @@ def _images(run: Run) -> str:
 
 def _unfinished(run: Run) -> list[str]:
     """A clause if images are missing."""
-    settled = int(run.settled(run.manifest.entries()).sum())
+    settled = _settled(run)
     if settled == run.manifest.n:
         return []
     return [f"{run.folder} is unfinished: {settled} of {run.manifest.n} images are settled"]
+
+
+def _how_far(run: Run) -> str:
+    """How many images are through, and by which attacks others are held up."""
+    settled, count = _settled(run), run.manifest.n
+    if settled == count:
+        return f"{run.folder} is finished"
+    left = [name for name, runs in run.manifest.runs() if int(run.settled(runs).sum()) < count]
+    return f"{run.folder} is through with {settled} of {count} images (unfinished: {', '.join(left)})"
+
+
+def _settled(run: Run) -> int:
+    return int(run.settled(run.manifest.entries()).sum())

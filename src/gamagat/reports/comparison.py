@@ -37,18 +37,18 @@ def in_order(result: Comparison, plan: SharedPlan) -> list[tuple[str, Pair]]:
 
     Worst cases of different attacks say nothing about the runs: they come last, and are called so.
     """
+    worst = () if result.worst is None else (result.worst,)
     if plan.same:
-        return [(pair.name, pair) for pair in (result.worst, *result.attacks)]
+        return [(pair.name, pair) for pair in (*worst, *result.attacks)]
     shared = [(pair.name, pair) for pair in result.attacks if pair.name in plan.shared]
     others = [
         (f"{pair.name} (other settings)", pair) for pair in result.attacks if pair.name not in plan.shared
     ]
-    return [*shared, *others, (f"{result.worst.name} (different attacks)", result.worst)]
+    return [*shared, *others, *((f"{pair.name} (different attacks)", pair) for pair in worst)]
 
 
-def paired_table(result: Comparison) -> Table:
+def paired_table(pair: Pair) -> Table:
     """How many images stand after the worst of all attacks in both runs, in one alone, in neither."""
-    pair = result.worst
     table = Table(title="images, worst case", title_justify="left")
     for heading in ("", "B stands", "B falls", "all"):
         table.add_column(heading, justify="right" if heading else "left")
@@ -66,7 +66,8 @@ def comparison_tables(result: Comparison, plan: SharedPlan) -> list[Table]:
 
 def comparison_lines(result: Comparison, plan: SharedPlan) -> list[str]:
     """Which folder is which, what the figures say, and what else is not the same."""
-    said = _difference(result.worst) if plan.same else _attack_by_attack(result, plan)
+    worst = result.worst if plan.same else None
+    said = _attack_by_attack(result, plan) if worst is None else _difference(worst)
     notes = (f"note: {clause}" for clause in result.notes)
     return [f"A: {result.a}", f"B: {result.b}", *said, *notes]
 
@@ -83,10 +84,13 @@ def _difference(pair: Pair) -> Iterator[str]:
 
 def _attack_by_attack(result: Comparison, plan: SharedPlan) -> Iterator[str]:
     """The attacks that both runs have; of the worst cases only why they are not compared."""
-    yield (
-        f"the worst cases are of different attacks (A: {', '.join(plan.a)}; B: {', '.join(plan.b)}) "
-        "and not comparable"
-    )
+    if plan.same:
+        yield "no image is through with all attacks in both runs: there are no worst cases to compare yet"
+    else:
+        yield (
+            f"the worst cases are of different attacks (A: {', '.join(plan.a)}; B: {', '.join(plan.b)}) "
+            "and not comparable"
+        )
     shared = [pair for pair in result.attacks if pair.name in plan.shared]
     if not shared:
         yield "no attack with the same settings is finished in both; evaluate both with the same --attack"

@@ -133,6 +133,7 @@ def _paired(a: Run, b: Run) -> Paired:
         comparison, plan = compare_runs(a, b), shared_plan(a, b)
     except RunError as error:
         return Paired(*names, None, (str(error),))
+    same = plan.same and comparison.worst is not None
     named = (f"A: {names[0]}", f"B: {names[1]}")  # the heading says so
     lines = tuple(line for line in comparison_lines(comparison, plan) if line not in named)
-    return Paired(*names, comparison, lines, tuple(in_order(comparison, plan)), plan.same)
+    return Paired(*names, comparison, lines, tuple(in_order(comparison, plan)), same)
