@@ -7,6 +7,7 @@ from gamagat.experiments.claims import Claim, Place, above, as_high, below, in_o
 from gamagat.experiments.core import EXPERIMENTS
 from gamagat.experiments.results import Result
 from gamagat.experiments.said import claims
+from gamagat.reports.measured import page
 from gamagat.reports.rulings import rulings_section
 
 
@@ -25,10 +26,12 @@ def ruling(comparisons, *results):
     return one
 
 
+def lines(comparisons, *results):
+    return [*rulings_section([ruling(comparisons, *results)], {one.name for one in results})]
+
+
 def said(comparisons, *results):
-    (line,) = [
-        line for line in rulings_section([ruling(comparisons, *results)]) if line.startswith("| So. |")
-    ]
+    (line,) = [line for line in lines(comparisons, *results) if line.startswith("| So. |")]
     return line.split(" | ")[2].removesuffix(" |")
 
 
@@ -70,8 +73,6 @@ def test_columns_and_rows_are_compared_the_right_way_round():
 def test_what_is_not_measured_counts_for_nothing():
     table = result("t", {("a", "x"): 1.0})
     table.cells.append(Cell("b", "x", 2.0))
-    assert said(above("t", "x", "b", "a"), table) == "not run"
-    assert said(above("t", "x", "b", "a")) == "not run"
     table.cells.append(Cell("c", "x", 2.0, "%", MEASURED, 5.0, (4.0, 6.0)))
     assert said(above("t", "x", "bc", "a"), table) == "**all 1**, 1 more not run"
 
@@ -112,8 +113,8 @@ def test_tables_are_named_where_there_are_several():
     tables = [result(name, {("a", "x"): 5.0, ("b", "x"): 3.0}) for name in "tu"]
     both = above("t", "x", "a", "b") + above("u", "x", "b", "a")
     assert said(both, *tables) == "1 of 2; not: u, x: b 3.00 is below a 5.00"
-    line = [*rulings_section([ruling(both, *tables)])][-2]
-    assert line.startswith("| So. | [t](#t), [u](#u) | ")
+    assert lines(both, *tables)[1].startswith("| So. | [t](#t), [u](#u) | ")
+    assert lines(both, tables[1])[1].startswith("| So. | t, [u](#u) | ")  # no link leads nowhere
 
 
 def test_what_contradicts_the_paper_as_well_is_told():
@@ -124,4 +125,35 @@ def test_what_contradicts_the_paper_as_well_is_told():
 
 
 def test_nothing_is_said_without_claims():
-    assert [*rulings_section([])] == []
+    assert [*rulings_section([], {"t"})] == []
+
+
+def test_claims_that_nothing_is_known_of_are_counted_and_no_more():
+    table = result("t", {("a", "x"): 1.0, ("b", "x"): 2.0})
+    table.cells.append(Cell("c", "x", 2.0))
+    known, *unknown = (
+        Claim("So.", above("t", "x", "b", "a")),
+        Claim("Not so.", above("t", "x", "c", "a")),
+        Claim("Nor so.", above("u", "x", "c", "a") + above("t", "x", "c", "b")),
+    )
+    *_, line, gap, left, end = rulings_section(ruled([known, *unknown], [table]), {"t"})
+    assert line == "| So. | [t](#t) | **all 1** |"
+    assert (gap, end) == ("", "")
+    assert left == "2 more sentences of the paper need figures that are not measured yet, of t, u."
+    assert [*rulings_section(ruled(unknown[:1], [table]), {"t"})] == [
+        "1 sentence of the paper needs figures that are not measured yet, of t.", ""
+    ]  # fmt: skip
+
+
+def test_the_page_of_a_few_figures_has_no_section_of_claims():
+    table = result("tableS10", {("a", "x"): 1.0})
+    text = page([table], [], rulings=ruled(claims(), [table]))
+    assert "What the paper says" not in text
+    assert "not run |" not in text
+    assert f"{len(claims())} sentences of the paper need figures that are not measured yet" in text
+    # One table of many claims.
+    table = result("tableS5", {(row, "AA"): 1.0 for row in ("GAT", "FBF", "R-MGM")})
+    text = page([table], [], rulings=ruled(claims(), [table]))
+    section = text.partition("## What the paper says")[2].partition("## tableS5")[0]
+    assert 1 <= section.count("comparisons that hold") < section.count("\n| ") < 6
+    assert "[table2]" not in section

@@ -30,7 +30,7 @@ def _of_attacks() -> list[Claim]:
             below("table1", networks, GAMA, once),
         ),
         Claim(
-            "So do five restarts, beside APGD-DLR and FAB.",
+            "Five restarts of GAMA-PGD or GAMA-FW leave less than five of APGD-DLR or FAB.",
             below("table1", networks, [f"{name} x5" for name in GAMA], five),
         ),
         Claim(
@@ -72,7 +72,10 @@ def _of_defences() -> list[Claim]:
             "Single-step defences stand to each other as in the paper, on CIFAR-10.",
             in_order("table2", STRONGEST, ONE_STEP),
         ),
-        Claim("So they do on MNIST.", in_order("tableS5", STRONGEST, known)),
+        Claim(
+            "Single-step defences stand to each other as in the paper, on MNIST.",
+            in_order("tableS5", STRONGEST, known),
+        ),
         Claim("TR-GAT is more robust than TRADES.", above("table2", STRONGEST, ["TR-GAT"], ["TRADES"])),
         Claim("GAT is more robust than each of its ablations.", above("tableS3", ["AA"], ["GAT"], ablations)),
     ]

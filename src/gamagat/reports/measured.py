@@ -31,7 +31,10 @@ def page(
     parts = [PAGE.format(folder=folder)]
     cites = sorted({result.cite for result in results if result.cite})
     parts += [f"The paper: {cite}.\n" for cite in cites]
-    parts += ["\n".join(_overview(results, names)), *_joined(rulings_section(rulings))]
+    parts += [
+        "\n".join(_overview(results, names)),
+        *_joined(rulings_section(rulings, {one.name for one in results})),
+    ]
     sections = (_figure(one, link) if isinstance(one, FigureResult) else _section(one) for one in results)
     return "\n".join([*parts, *map("\n".join, sections)])
 

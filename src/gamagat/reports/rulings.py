@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from gamagat.experiments.cells import Cell
-from gamagat.experiments.claims import Contrary, Ruling
+from gamagat.experiments.claims import Claim, Contrary, Ruling
 from gamagat.reports.reproduction import figure
 
 HEAD = """## What the paper says, and what came out here
@@ -17,20 +17,34 @@ two tables may be of two trainings; the tables tell.
 |---|---|---|"""
 
 
-def rulings_section(rulings: Sequence[Ruling]) -> Iterator[str]:
-    """A line for each claim."""
-    if not rulings:
-        return
-    yield HEAD
-    for one in rulings:
-        tables = (f"[{name}](#{name.lower()})" if one.measured else name for name in one.claim.tables)
+def rulings_section(rulings: Sequence[Ruling], there: Collection[str]) -> Iterator[str]:
+    """A line for each claim that something is known of, and how many others there are.
+
+    Tables that are `there` have a section on the page.
+    """
+    known = [one for one in rulings if one.measured]
+    if known:
+        yield HEAD
+    for one in known:
+        tables = (f"[{name}](#{name.lower()})" if name in there else name for name in one.claim.tables)
         yield f"| {one.claim.words} | {', '.join(tables)} | {_verdict(one)} |"
+    if known:
+        yield ""
+    yield from _unknown([one.claim for one in rulings if not one.measured], "more " if known else "")
+
+
+def _unknown(claims: Sequence[Claim], more: str) -> Iterator[str]:
+    """How many claims nothing is known of, and which tables they are about."""
+    if not claims:
+        return
+    tables = ", ".join(dict.fromkeys(name for claim in claims for name in claim.tables))
+    one = len(claims) == 1
+    what, need = ("sentence", "needs") if one else ("sentences", "need")
+    yield f"{len(claims)} {more}{what} of the paper {need} figures that are not measured yet, of {tables}."
     yield ""
 
 
 def _verdict(one: Ruling) -> str:
-    if not one.measured:
-        return "not run"
     left = len(one.claim.comparisons) - one.measured
     more = f", {left} more not run" if left else ""
     if not one.against:
