@@ -241,7 +241,7 @@ def main() -> None:
 def _main(options: argparse.Namespace) -> int:
     known = recipes_of(options.data, options.tables)
     recipes = [options.only] if options.only else options.recipes or known
-    cache = Cache(options.cache, options.data_dir, n=options.n)
+    cache = Cache(options.cache, options.data_dir, n=options.n, fetch=not options.list)
     shop = Workshop(cache, options.device, options.batch_size, Clock(options.max_seconds), say=log)
     shop.listening, shop.looking = partial(training_listener, quiet=False), partial(onlooker, quiet=False)
     options.given = given_by_recipe(options.checkpoint, options.data, known)
