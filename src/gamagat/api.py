@@ -16,6 +16,7 @@ from gamagat.attacks.network import Network, predict
 from gamagat.attacks.outcome import Outcome
 from gamagat.data.core import Dataset, from_tensors, load_data
 from gamagat.engine.checks import check_batch_size, check_images, check_labels, check_model, said
+from gamagat.engine.checkup.idle import idle_of
 from gamagat.engine.doctor import Finding, examine
 from gamagat.engine.evaluate import INTERRUPTED, Words
 from gamagat.engine.evaluate import evaluate as run_evaluation
@@ -114,6 +115,8 @@ def attack(
     _check_preset(preset)
     name, given = parse_spec(name)
     options = given | options
+    for finding in idle_of(name, options, preset):
+        warnings.warn(finding.words, stacklevel=2)
     times, seed = whole(restarts, "restarts"), whole(seed, "seed")
     search = begin_again(ATTACKS.make(name, preset, **options), times)
     threat = read_threat(norm, eps)

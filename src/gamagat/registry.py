@@ -11,7 +11,7 @@ import inspect
 import pkgutil
 import types
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -23,6 +23,7 @@ from gamagat.errors import ConfigError, unknown
 
 T = TypeVar("T")
 Options = dict[str, Any]
+Idle = Mapping[str, Sequence[Options]]  # a setting -> others, by each of which it changes nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,7 @@ class Entry(Generic[T]):
     factory: Callable[..., T]
     presets: Mapping[str, Options] = field(default_factory=dict)
     tags: frozenset[str] = frozenset()
+    idle: Idle = field(default_factory=dict)
 
     @property
     def summary(self) -> str:
@@ -56,14 +58,21 @@ class Registry(Generic[T]):
         self._lock = RLock()
 
     def register(
-        self, name: str, presets: Mapping[str, Options] | None = None, tags: Iterable[str] = ()
+        self,
+        name: str,
+        presets: Mapping[str, Options] | None = None,
+        tags: Iterable[str] = (),
+        idle: Idle | None = None,
     ) -> Callable[[Callable[..., T]], Callable[..., T]]:
-        """Add the decorated factory under `name`; `presets` holds its settings for families of data."""
+        """Add the decorated factory under `name`; `presets` holds its settings for families of data.
+
+        `idle` says which settings change nothing where others have such values.
+        """
 
         def add(factory: Callable[..., T]) -> Callable[..., T]:
             if name in self._entries:
                 raise ConfigError(f"{self.kind} {name!r} is registered twice")
-            self._entries[name] = Entry(factory, presets or {}, frozenset(tags))
+            self._entries[name] = Entry(factory, presets or {}, frozenset(tags), idle or {})
             return factory
 
         return add
@@ -149,6 +158,24 @@ def parse_spec(spec: str) -> tuple[str, Options]:
             raise ConfigError(f"{key!r} is given twice in {spec!r}")
         options[key] = value.strip()
     return name.strip(), options
+
+
+def idle_by(rules: Idle, settings: Options, said: Iterable[str]) -> dict[str, str]:
+    """Which of the settings that somebody said change nothing, each with the others that make it so.
+
+    Two that each switch the same thing off, such as `drops=none,factor=1`, are no mistake.
+    """
+
+    def holds(others: Options) -> bool:
+        return all(settings[other] == value for other, value in others.items())
+
+    found: dict[str, str] = {}
+    for key in said:
+        for others in rules.get(key, ()):
+            agrees = any(key in cause and holds(cause) for other in others for cause in rules.get(other, ()))
+            if holds(others) and not agrees and key not in found:
+                found[key] = " and ".join(f"{other}={write_value(value)}" for other, value in others.items())
+    return found
 
 
 def format_spec(name: str, options: Mapping[str, Any]) -> str:

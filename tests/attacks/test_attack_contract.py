@@ -1,5 +1,6 @@
 """What every registered attack promises; a new attack is tested by being registered."""
 
+import typing
 from typing import Any
 
 import pytest
@@ -75,6 +76,39 @@ def test_finds_what_there_is_to_find(name, threat, small_model, batch):
     wide = ThreatModel(threat.norm, 20 * threat.eps)
     outcome = short(name)(small_model, x, y, wide, noise_for(x))
     assert not standing(small_model, outcome.images, y).any()
+
+
+def others(value: Any, hint: Any) -> list[Any]:
+    """Further values that a setting may have."""
+    if typing.get_origin(hint) is typing.Literal:
+        return [word for word in typing.get_args(hint) if word != value]
+    if isinstance(value, bool):
+        return [not value]
+    if isinstance(value, tuple):
+        return [(), (0.3,)]
+    return [value + 3] if isinstance(value, int) else [0.5, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("name", "setting", "cause"),
+    [
+        (name, setting, cause)
+        for name in ATTACKS.names()
+        for setting in ATTACKS[name].defaults().keys() & ATTACKS[name].idle.keys()
+        for cause in ATTACKS[name].idle[setting]
+    ],
+    ids=str,
+)
+def test_a_setting_that_is_said_to_be_idle_is(name, setting, cause, small_model, batch):
+    x, y = batch
+    hint = typing.get_type_hints(ATTACKS[name].factory)[setting]
+    usual_value = ATTACKS[name].defaults()[setting]
+    made, *more = [
+        short(name, **cause | {setting: value})(small_model, x, y, usual(name), noise_for(x)).images
+        for value in (usual_value, *others(usual_value, hint))
+    ]
+    assert more
+    assert all(torch.equal(made, images) for images in more)
 
 
 @every_attack

@@ -25,11 +25,18 @@ from gamagat.pieces.rules import Rule, adam, frank_wolfe, projected_ascent
 from gamagat.pieces.schedules import constant, milestone, ramp_down, stepped
 from gamagat.pieces.starts import corner, unclipped
 from gamagat.pieces.types import Schedule
+from gamagat.registry import Options
 
 Guided = Literal["clean", "start"]
 
 MNIST = {"weight": 5.0, "fade": 0.5, "drops": (0.5, 0.75)}
 MNIST_PGD = MNIST | {"rate": 1.0}
+
+# Without a weight or with no time nothing guides; a rate that never drops, or drops by nothing, stays.
+IDLE_DROPS: dict[str, list[Options]] = {"drops": [{"factor": 1.0}], "factor": [{"drops": ()}]}
+IDLE: dict[str, list[Options]] = IDLE_DROPS | {
+    "weight": [{"fade": 0.0}], "fade": [{"weight": 0.0}], "guide": [{"weight": 0.0}, {"fade": 0.0}],
+}  # fmt: skip
 
 
 def fading(weight: float, fade: float | None, steps: int) -> Schedule:
@@ -63,7 +70,7 @@ def _guided(
     return IterativeAttack(corner(), guided(loss, weight), rule, steps, guide=by)
 
 
-@ATTACKS.register("gama-pgd", presets={"mnist": MNIST_PGD})
+@ATTACKS.register("gama-pgd", presets={"mnist": MNIST_PGD}, idle=IDLE)
 def gama_pgd(
     steps: int = 100,
     weight: float = 50.0,
@@ -79,7 +86,7 @@ def gama_pgd(
     return _guided(probability_margin, fading(weight, fade, steps), rule, steps, guide, as_published)
 
 
-@ATTACKS.register("gama-fw", presets={"mnist": MNIST})
+@ATTACKS.register("gama-fw", presets={"mnist": MNIST}, idle=IDLE)
 def gama_fw(
     steps: int = 100,
     weight: float = 50.0,
@@ -95,7 +102,7 @@ def gama_fw(
     return _guided(probability_margin, fading(weight, fade, steps), rule, steps, guide, as_published)
 
 
-@ATTACKS.register("gama-mt", presets={"mnist": MNIST_PGD})
+@ATTACKS.register("gama-mt", presets={"mnist": MNIST_PGD}, idle=IDLE)
 def gama_mt(
     top: int = 5,
     steps: int = 100,
@@ -111,7 +118,7 @@ def gama_mt(
     return each_target(gama_pgd(steps, weight, fade, rate, drops, factor, guide, as_published), top)
 
 
-@ATTACKS.register("ga-ce", presets={"mnist": MNIST_PGD})
+@ATTACKS.register("ga-ce", presets={"mnist": MNIST_PGD}, idle=IDLE)
 def ga_ce(
     steps: int = 100,
     weight: float = 50.0,
@@ -127,7 +134,7 @@ def ga_ce(
     return _guided(cross_entropy, fading(weight, fade, steps), rule, steps, guide, as_published)
 
 
-@ATTACKS.register("gama-adam", presets={"mnist": MNIST})
+@ATTACKS.register("gama-adam", presets={"mnist": MNIST}, idle=IDLE)
 def gama_adam(
     steps: int = 100,
     weight: float = 50.0,

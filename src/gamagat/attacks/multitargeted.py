@@ -2,13 +2,14 @@
 
 from gamagat.attacks.combine import each_target
 from gamagat.attacks.core import ATTACKS, HUGE, TINY, Attack, IterativeAttack, check_options
+from gamagat.attacks.gama import IDLE_DROPS
 from gamagat.pieces.losses import logit_margin
 from gamagat.pieces.rules import projected_ascent
 from gamagat.pieces.schedules import milestone, stepped
 from gamagat.pieces.starts import unclipped, uniform
 
 
-@ATTACKS.register("multitargeted")
+@ATTACKS.register("multitargeted", idle=IDLE_DROPS)
 def multitargeted(
     top: int = 5,
     steps: int = 100,

@@ -3,13 +3,13 @@
 from typing import Literal
 
 from gamagat.attacks.core import ATTACKS, Attack, IterativeAttack, first_iterate
-from gamagat.attacks.gama import dropping, fading
+from gamagat.attacks.gama import IDLE, dropping, fading
 from gamagat.pieces.losses import by_autograd, guided, logit_margin, probability_margin
 from gamagat.pieces.rules import projected_ascent
 from gamagat.pieces.starts import unclipped, uniform
 
 
-@ATTACKS.register("pgd-margin")
+@ATTACKS.register("pgd-margin", idle=IDLE)
 def pgd_margin(
     space: Literal["logits", "probabilities"] = "logits",
     weight: float = 0.0,

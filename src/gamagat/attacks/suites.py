@@ -36,7 +36,14 @@ def _randomised(steps: int, eot: int) -> list[Member]:
     return [member("apgd-ce", steps=steps, eot=eot), member("apgd-dlr", steps=steps, eot=eot)]
 
 
-@ATTACKS.register("autoattack", tags=[USES_DLR])
+IDLE = {
+    "eot": [{"version": "standard"}, {"version": "v1"}],
+    "top": [{"version": "v1"}, {"version": "rand"}],
+    "queries": [{"version": "rand"}],
+}
+
+
+@ATTACKS.register("autoattack", tags=[USES_DLR], idle=IDLE)
 def autoattack(
     version: Literal["standard", "v1", "rand"] = "standard",
     steps: int = 100,

@@ -9,6 +9,7 @@ from gamagat.pieces.schedules import constant
 from gamagat.pieces.starts import at_image, corner
 
 MNIST = {"epochs": 50, "batch": 64, "rate": 0.01, "drops": (0.25, 0.5, 0.75), "factor": 0.2, "probe": 2_000}
+IDLE_FULL = {"full": [{"alpha": 0.0}]}  # without noise, what is left of eps is all of it
 
 
 def fgsm_view() -> Adversary:
@@ -33,7 +34,7 @@ def fgsm_at() -> Recipe:
     return Made(step)
 
 
-@DEFENSES.register("rfgsm-at", presets={"mnist": MNIST, "digits": DIGITS})
+@DEFENSES.register("rfgsm-at", presets={"mnist": MNIST, "digits": DIGITS}, idle=IDLE_FULL)
 def rfgsm_at(alpha: float = 0.5, full: bool = False) -> Recipe:
     """RFGSM-AT: the cross-entropy of clean and of R-FGSM images, in equal parts.
 

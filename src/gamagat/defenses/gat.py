@@ -13,6 +13,7 @@ from gamagat.pieces.rules import projected_ascent
 from gamagat.pieces.schedules import constant
 from gamagat.pieces.starts import corner
 from gamagat.pieces.types import Schedule, Scores
+from gamagat.registry import Options
 
 Ablation = Literal["none", "A1", "A2", "A3", "A4", "A5"]
 
@@ -23,6 +24,19 @@ MNIST = {
 }  # fmt: skip
 IMAGENET = {
     "weight": 20.0, "step_up": (0.75,), "up": 7.0, "epochs": 120, "batch": 64, "drops": (0.5, 0.75),
+}  # fmt: skip
+UNGUIDED: Options = {"ablation": "A4"}  # and no drift in what it minimises
+IDLE: dict[str, list[Options]] = {
+    "weight": [UNGUIDED],
+    "step_up": [UNGUIDED, {"weight": 0.0}, {"up": 1.0}],
+    "up": [UNGUIDED, {"weight": 0.0}, {"step_up": ()}],
+    "alternate": [{"ablation": ablation} for ablation in ("A1", "A2", "A4", "A5")],
+    "smoothing": [{"ablation": "A2"}],
+    # Where every batch is guided, every batch has a clean pass anyway.
+    "as_published": [
+        {"ablation": "A1"}, {"ablation": "A2"},
+        *({"alternate": False, "ablation": ablation} for ablation in ("none", "A3")),
+    ],
 }  # fmt: skip
 
 
@@ -36,6 +50,7 @@ IMAGENET = {
         "cifar10/wrn-34-10-gat": WIDE,
         "digits": DIGITS | {"alpha": 1.0},
     },
+    idle=IDLE,
 )
 def gat(
     weight: float = 10.0,

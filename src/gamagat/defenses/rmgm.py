@@ -6,13 +6,16 @@ import torch
 
 from gamagat.attacks.core import HUGE, check_options
 from gamagat.defenses.core import DEFENSES, DIGITS, Made, Recipe, Stage, Terms
-from gamagat.defenses.fgsm_at import MNIST, fgsm_view, rfgsm_view
+from gamagat.defenses.fgsm_at import IDLE_FULL, MNIST, fgsm_view, rfgsm_view
 from gamagat.defenses.objectives import logit_gap
 
 Learns = Literal["fgsm", "rfgsm", "both"]
 
+SAME = {"alpha": 0.0}  # without noise, R-FGSM is FGSM
+IDLE = IDLE_FULL | {"weight": [SAME], "ramp": [SAME, {"weight": 0.0}], "learns": [SAME]}
 
-@DEFENSES.register("rmgm", presets={"mnist": MNIST, "digits": DIGITS})
+
+@DEFENSES.register("rmgm", presets={"mnist": MNIST, "digits": DIGITS}, idle=IDLE)
 def rmgm(
     weight: float = 1.0, alpha: float = 0.5, ramp: float = 0.0, learns: Learns = "rfgsm", full: bool = False
 ) -> Recipe:

@@ -17,6 +17,7 @@ from gamagat.engine.checkup.body import (
 from gamagat.engine.checkup.care import named_parts, untouched
 from gamagat.engine.checkup.exam import PROBE, Case, Check, Exam, answers, reason, spread, widened
 from gamagat.engine.checkup.explain import chance_accuracy, mistaken_input
+from gamagat.engine.checkup.idle import idle_findings
 from gamagat.engine.checkup.outputs import (
     class_count,
     constant_output,
@@ -61,10 +62,11 @@ def examine(
 ) -> list[Finding]:
     """What is wrong with this network and this data, the worst first; neither is changed, nor is any state.
 
-    `quick` looks at 32 images with a handful of passes. `attacks` are the specs that are to be run.
+    `quick` looks at 32 images with a handful of passes. `attacks` are those that are to be run, as they were
+    asked for.
     """
     found = list(eps_findings(threat, data, eps_given)) if threat else []
-    found += reach_findings(attacks, data.preset)
+    found += [*reach_findings(attacks, data.preset), *idle_findings(attacks, data.preset)]
     if refused := list(inference_weights(model)):  # such a network cannot even be borrowed
         return worst_first(found + refused)
     with untouched(model) as kept:

@@ -85,7 +85,7 @@ class Prepared:
             self.data,
             device=self.device,
             threat=self.threat,
-            attacks=[attack.spec for attack in self.plan],
+            attacks=[attack.name for attack in self.plan],
             quick=quick,
             eps_given=self.request.eps,
         )

@@ -75,7 +75,7 @@ class PreparedTransfer:
         model, source = self.networks[name], name == next(iter(self.networks))
         with naming(self._called(name)), borrowed(model):
             check_door(fitted(model), self.data, self.device, self.request.force)
-        attacks = [attack.spec for attack in self.plan] if source else []
+        attacks = [attack.name for attack in self.plan] if source else []
         found = examine(model, self.data, device=self.device, attacks=attacks, quick=True)
         return [finding for finding in found if source or finding.check not in FOLLOWED]
 

@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from gamagat.engine.doctor import examine
+from gamagat.engine.request import EvaluationRequest, prepare
 from helpers import images_like, seeded
 
 
@@ -169,3 +170,16 @@ def test_weights_made_under_inference_mode_stop(found):
 
 def test_half_precision_is_found(found, broken):
     assert found(broken(lambda z: z.bfloat16())) == {"low-precision": "warn"}
+
+
+@pytest.mark.parametrize("suite", ["autoattack", "autoattack:eot=20"])
+def test_looks_that_the_standard_suite_does_not_take_are_no_average(suite):
+    """They are a setting of the suite whose other form averages."""
+    request = EvaluationRequest("checkup.test_body:jittery", attacks=(suite,), device="cpu", force=True)
+    assert {finding.check: finding.severity for finding in prepare(request).check()}[
+        "non-determinism"
+    ] == "stop"
+
+
+def jittery() -> nn.Module:
+    return seeded(lambda: nn.Sequential(nn.Flatten(), nn.Linear(64, 10), Noisy()))

@@ -8,6 +8,7 @@ from torch import nn
 
 from gamagat.engine.checkup.care import named_parts, parameters_of
 from gamagat.engine.checkup.exam import Exam, listed, reason
+from gamagat.engine.checkup.idle import idle_options
 from gamagat.engine.findings import Finding
 from gamagat.pieces.types import Scores
 from gamagat.registry import parse_spec
@@ -177,8 +178,9 @@ def _random(exam: Exam, apart: float) -> Finding:
 
 def _averages(spec: str) -> bool:
     """Whether an attack looks at the network several times for each gradient."""
-    _, options = parse_spec(spec)
-    return options.get("version") == "rand" or options.get("eot", "1") != "1"
+    name, options = parse_spec(spec)
+    averages = options.get("version") == "rand" or options.get("eot", "1") != "1"
+    return averages and "eot" not in idle_options(name, options)
 
 
 def _culprits(exam: Exam) -> str:

@@ -32,7 +32,7 @@ from gamagat.engine.training.feed import divided, make_feed
 from gamagat.engine.training.passes import training_passes
 from gamagat.engine.training.posed import given_back, means
 from gamagat.engine.training.probe import Probe, probes
-from gamagat.engine.training.settings import Plan, make_plan, of_the_start
+from gamagat.engine.training.settings import Plan, make_plan, of_the_start, told_idle
 from gamagat.engine.training.splits import split_data
 from gamagat.engine.training.step import Trainer
 from gamagat.engine.watch import Onlooker
@@ -93,8 +93,9 @@ def train(request: TrainingRequest, listener: Listener = Listener()) -> Trained:
                 "compiling the training step: up to two minutes the first time, then less; --no-compile "
                 "goes without"
             )
-        if (words := of_the_start(plan, len(train_data))) is not None:
-            listener.say(words)
+        for words in (*told_idle(plan), of_the_start(plan, len(train_data))):
+            if words is not None:
+                listener.say(words)
         board = tensorboard(folder) if request.tensorboard and group.first else None
         ball = f"{threat.norm.name} {threat.eps:.6g}"
         listener.begins(

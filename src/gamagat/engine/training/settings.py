@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
 
 from gamagat.attacks.core import HUGE, check_options
 from gamagat.defenses.core import DEFENSES, Recipe
 from gamagat.errors import ConfigError, unknown
 from gamagat.pieces.schedules import triangle
-from gamagat.registry import format_spec, parse_spec, read_value, write_value
+from gamagat.registry import format_spec, idle_by, parse_spec, read_value, write_value
 
 LIMITS = {  # least and most
     "epochs": (1, 1e6), "batch": (1, 1e6), "rate": (1e-12, HUGE), "factor": (1e-12, 1.0),
     "peak": (0.0, 0.999), "warmup": (0.0, 1.0), "momentum": (0.0, 0.9999), "weight_decay": (0.0, HUGE),
     "replays": (1, 1000), "ema": (0.0, 0.999999), "smoothing": (0.0, 0.99), "awp": (0.0, 1.0),
     "probe": (1, HUGE), "drops": (0.0, 1.0),
+}  # fmt: skip
+IDLE: dict[str, list[dict[str, Any]]] = {  # what changes nothing, by what
+    "drops": [{"cycle": "triangle"}, {"factor": 1.0}], "factor": [{"cycle": "triangle"}, {"drops": ()}],
+    "warmup": [{"cycle": "triangle"}], "peak": [{"cycle": "stepped"}],
 }  # fmt: skip
 LITTLE = 0.01  # of the random start in averaged weights
 
@@ -70,6 +74,7 @@ class Plan:
     own: dict[str, Any]
     settings: Settings
     family: str | None = None  # of data
+    idle: Mapping[str, str] = field(default_factory=dict)  # what was said and changes nothing, and why
 
     @property
     def spec(self) -> str:
@@ -92,9 +97,10 @@ def make_plan(spec: str, family: str | None = None, model: str | None = None, /,
     entry = DEFENSES[name]
     usual: dict[str, Any] = {}
     published = read_value(_text(given.get("as_published", False)), bool, "as_published")
-    for key in _families(family, model, published):
+    families = _families(family, model, published)
+    for key in families:
         usual |= entry.presets.get(key, {})
-    own_names, common = set(entry.defaults()), {field.name for field in fields(Settings)}
+    own_names, common = set(entry.defaults()), {setting.name for setting in fields(Settings)}
     for key in given:
         if key not in own_names | common:
             raise unknown(f"option of recipe {name!r}", key, own_names | common)
@@ -103,7 +109,9 @@ def make_plan(spec: str, family: str | None = None, model: str | None = None, /,
     own = DEFENSES.settings(name, None, **_read(own_chosen, name, entry.factory, entry.defaults()))
     rest = {key: value for key, value in chosen.items() if key in common}
     settings = Settings(**_read(rest, name, Settings, asdict(Settings())))
-    return Plan(name, entry.factory(**own), own, settings, family)
+    brought = {"as_published"} if any(f"{key}/as_published" in entry.presets for key in families) else set()
+    idle = idle_by({**IDLE, **entry.idle}, own | asdict(settings), given.keys() - brought)
+    return Plan(name, entry.factory(**own), own, settings, family, idle)
 
 
 def _families(family: str | None, model: str | None, published: bool) -> list[str]:
@@ -159,6 +167,16 @@ def parse_settings(words: list[str] | None) -> dict[str, str]:
             raise ConfigError(f"--set {name} is given twice; give it once")
         found[name] = value.strip()
     return found
+
+
+def told_idle(plan: Plan) -> list[str]:
+    """A word on each setting that was said and changes nothing."""
+    given = plan.written()
+    return [
+        f"{key}={given[key]} changes nothing in {plan.name} with {cause}; leave {key} out, or change "
+        f"{cause.replace(' and ', ' or ')}"
+        for key, cause in sorted(plan.idle.items())
+    ]
 
 
 def of_the_start(plan: Plan, images: int) -> str | None:
