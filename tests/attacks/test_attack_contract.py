@@ -78,6 +78,15 @@ def test_finds_what_there_is_to_find(name, threat, small_model, batch):
     assert not standing(small_model, outcome.images, y).any()
 
 
+@every_attack_and_norm
+def test_finds_it_on_logits_of_any_size(name, threat, small_model, batch):
+    """Squares of such gradients are infinite in single precision."""
+    x, y = batch
+    wide = ThreatModel(threat.norm, 20 * threat.eps)
+    outcome = short(name)(lambda images: 1e30 * small_model(images), x, y, wide, noise_for(x))
+    assert not standing(small_model, outcome.images, y).any()
+
+
 def others(value: Any, hint: Any) -> list[Any]:
     """Further values that a setting may have."""
     if typing.get_origin(hint) is typing.Literal:

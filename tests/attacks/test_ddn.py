@@ -92,6 +92,40 @@ def test_a_constant_network_is_never_fooled():
         assert THREAT.contains(outcome.images, x).all()
 
 
+class Blind(nn.Module):
+    """A network that shows no gradient for some images."""
+
+    def __init__(self, net: nn.Module, blind: Tensor) -> None:
+        super().__init__()
+        self.net, self.blind = net, blind
+
+    def forward(self, images: Tensor) -> Tensor:
+        logits: Tensor = self.net(images)
+        blind = self.blind[: len(logits), None]
+        return torch.where(blind, logits.detach(), logits)
+
+
+def test_without_a_gradient_it_goes_anywhere(small_model, batch):
+    x, y = batch
+    blind = torch.arange(12) % 2 == 0
+    seeing, outcome = attacked(small_model, x, y), attacked(Blind(small_model, blind), x, y)
+    assert torch.equal(outcome.images[~blind], seeing.images[~blind])
+    moved = THREAT.distance(outcome.images, x)
+    assert (moved[blind] > 0).all()
+    assert (small_model(outcome.images[blind]).argmax(1) != y[blind]).any()
+    assert (moved[blind] > THREAT.distance(seeing.images, x)[blind]).all()  # chance is no guide
+
+
+def test_where_it_goes_without_a_gradient_is_the_image_s_own(small_model, batch):
+    x, y = batch
+    attack, noise = ATTACKS.make("ddn", steps=12), Noise.for_images(torch.arange(12))
+    model = Blind(small_model, torch.ones(12, dtype=torch.bool))
+    whole = attack(Network(model, 5), x, y, THREAT, noise).images
+    order = torch.arange(11, -1, -1)
+    assert torch.equal(attack(model, x[order], y[order], THREAT, noise[order]).images[order], whole)
+    assert not torch.equal(attack(model, x, y, THREAT, noise.fold(1)).images, whole)
+
+
 @pytest.mark.parametrize("levels", [16, 256])
 def test_images_have_so_many_grey_levels(levels, small_model):
     x = (images_like(12) * (levels - 1)).round() / (levels - 1)

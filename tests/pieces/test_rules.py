@@ -1,6 +1,7 @@
+import pytest
 import torch
 
-from gamagat.pieces.rules import Iterate, adam, frank_wolfe, projected_ascent
+from gamagat.pieces.rules import Iterate, adam, frank_wolfe, projected_ascent, squarable
 from gamagat.pieces.schedules import Timetable, constant, stepped
 from gamagat.pieces.threat import L2, LINF, ThreatModel
 from gamagat.pieces.trees import pick
@@ -65,6 +66,24 @@ def test_a_state_can_be_taken_apart_by_image():
     )
     together, _ = rule.next(late, state, threat)
     assert torch.equal(alone, together[some])
+
+
+def test_gradients_are_made_shorter_where_their_squares_would_be_infinite_and_nowhere_else():
+    long = torch.tensor([1.0, 1e15, 1e19, 3e38, float("inf")])[:, None, None, None]
+    ways = torch.tensor([1.0, -0.5, 0.0]).view(1, 1, 1, 3)
+    shown = squarable((long * ways).nan_to_num(nan=0.0))
+    assert torch.equal(shown[:2], (long * ways)[:2])
+    assert shown.square().isfinite().all()
+    assert torch.allclose(shown[2:4] / shown[2:4].amax(3, keepdim=True), ways)
+
+
+@pytest.mark.parametrize("size", [1e15, 1e30])
+def test_adam_walks_along_a_gradient_of_any_size(size):
+    it, threat, rule = iterate(), ThreatModel(LINF, 0.1), adam(constant(0.5))
+    it = it._replace(x=it.x.float(), delta=it.delta.float(), grad=it.grad.float())
+    moved, _ = rule.next(it._replace(grad=size * it.grad), rule.init(it.x), threat)
+    assert torch.allclose(moved, rule.next(it, rule.init(it.x), threat)[0])
+    assert not torch.equal(moved, it.delta)
 
 
 def test_a_pixel_without_gradient_stays_under_adam():

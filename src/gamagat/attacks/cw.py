@@ -20,7 +20,7 @@ from gamagat.errors import ConfigError
 from gamagat.pieces.gradients import Objective, Reading, backprop
 from gamagat.pieces.losses import View, logit_margin
 from gamagat.pieces.noise import Noise
-from gamagat.pieces.rules import Moments
+from gamagat.pieces.rules import Moments, squarable
 from gamagat.pieces.schedules import Timetable
 from gamagat.pieces.starts import Start, at_image
 from gamagat.pieces.threat import L2, ThreatModel
@@ -201,6 +201,7 @@ class HingeAttack:
 
     def moved(self, walk: Walk, grad: Images) -> Walk:
         """One step of Adam down this gradient."""
+        grad = squarable(grad)
         first = 0.9 * walk.moments.first + 0.1 * grad
         second = 0.999 * walk.moments.second + 0.001 * grad.square()
         age = lift(walk.age + 1, grad).to(grad.dtype)

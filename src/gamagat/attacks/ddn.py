@@ -22,7 +22,7 @@ from gamagat.pieces.noise import Noise
 from gamagat.pieces.schedules import Timetable, cosine
 from gamagat.pieces.starts import Start, at_image, surface
 from gamagat.pieces.threat import L2, ThreatModel
-from gamagat.pieces.trees import lift, pick
+from gamagat.pieces.trees import lift, pick, rows
 from gamagat.pieces.types import Counts, Images, Labels, Mask, Model, PerExample, Schedule, Scores
 
 
@@ -33,6 +33,7 @@ class Walk(NamedTuple):
     x: Images
     y: Labels
     target: Labels | None
+    keys: Labels  # of the random numbers of the image's next step
     point: Images
     fooled: Mask  # whether the point is adversarial; a start elsewhere is not asked
     norm: PerExample  # of the perturbation, before it was clipped and rounded
@@ -115,14 +116,16 @@ class DecoupledAttack:
         point = (x + self.start(x, threat, noise)).clamp(threat.low, threat.high)
         fooled, norm = fools(model, x, y), x.new_full((len(x),), self.init_norm)
         nearest, none = Nearest.at_first(x, fooled, threat), torch.zeros_like(places)
-        return Walk(places, x, y, target, point, fooled, norm, nearest, none, none)
+        keys = noise.keys.to(x.device)
+        return Walk(places, x, y, target, keys, point, fooled, norm, nearest, none, none)
 
     def advance(
         self, model: Model, walk: Walk, threat: ThreatModel, times: Timetable, rate: Schedule
     ) -> Walk:
         """One step for every image, and a look at where it led."""
         alpha = lift(times.read(rate, walk.step), walk.x)
-        turned = walk.point - walk.x + alpha * L2.steepest(_gradient(model, walk, times))
+        noise = Noise(walk.keys).fold(0)  # images are at different steps, so each carries its own keys along
+        turned = walk.point - walk.x + alpha * _direction(_gradient(model, walk, times), noise)
         # Beyond the furthest corner of the pixels there is nothing, and the way back from there is long.
         furthest = L2.size(torch.maximum(walk.x - threat.low, threat.high - walk.x))
         change = torch.where(walk.fooled, 1 - self.gamma, 1 + self.gamma).to(walk.norm)
@@ -132,8 +135,8 @@ class DecoupledAttack:
         size, step = threat.distance(point, walk.x), walk.step + 1
         fooled, looks = looked(model, point, walk.y, size < walk.nearest.size)
         nearest = walk.nearest.seen(point, size, fooled, step, threat)
-        looks = walk.looks + looks
-        return walk._replace(point=point, fooled=fooled, norm=norm, nearest=nearest, step=step, looks=looks)
+        walk = walk._replace(keys=noise.keys, step=step, looks=walk.looks + looks)
+        return walk._replace(point=point, fooled=fooled, norm=norm, nearest=nearest)
 
     def rounded(self, images: Images, threat: ThreatModel) -> Images:
         """The images at the nearest of so many evenly spaced grey levels."""
@@ -146,6 +149,14 @@ class DecoupledAttack:
 def _of_size(norm: float) -> Start:
     """A perturbation of this size in any direction, less what leaves the range of pixels."""
     return lambda x, threat, noise: surface(x, replace(threat, norm=L2, eps=norm), noise)
+
+
+def _direction(grad: Images, noise: Noise) -> Images:
+    """The unit perturbation along the gradient; where there is none any, as in the authors' script."""
+    lost = ~rows(grad).any(1)
+    if bool(lost.any()):
+        grad = torch.where(lift(lost, grad), noise.normal(grad), grad)
+    return L2.steepest(grad)
 
 
 def _gradient(model: Model, walk: Walk, times: Timetable) -> Images:

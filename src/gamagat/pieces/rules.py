@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import torch
 
 from gamagat.pieces.threat import ThreatModel
-from gamagat.pieces.trees import lift
+from gamagat.pieces.trees import lift, rows
 from gamagat.pieces.types import Counts, Images, PerExample, Schedule
 
 
@@ -61,12 +61,20 @@ class Moments(NamedTuple):
     second: Images
 
 
+def squarable(grad: Images) -> Images:
+    """The gradient, made shorter where its square would be infinite, as on logits times 1e30."""
+    grad = torch.nan_to_num(grad)
+    most = 0.5 * torch.finfo(grad.dtype).max ** 0.5
+    return grad / lift((rows(grad).abs().amax(1) / most).clamp_min(1.0), grad)
+
+
 def adam(rate: Schedule, decay: float = 0.9, decay_square: float = 0.999, in_pixels: bool = False) -> Rule:
     """Adam's step on the gradient itself: pixels move by about eta_t * eps (or eta_t), sure ones further."""
 
     def next_(it: Iterate, state: Moments, threat: ThreatModel) -> tuple[Images, Moments]:
-        first = decay * state.first + (1 - decay) * it.grad
-        second = decay_square * state.second + (1 - decay_square) * it.grad.square()
+        grad = squarable(it.grad)
+        first = decay * state.first + (1 - decay) * grad
+        second = decay_square * state.second + (1 - decay_square) * grad.square()
         age = lift(it.step + 1, it.x).to(it.x.dtype)
         mean, spread = first / (1 - decay**age), (second / (1 - decay_square**age)).sqrt()
         step = mean / (spread + torch.finfo(it.x.dtype).tiny)
