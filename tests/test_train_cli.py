@@ -310,7 +310,7 @@ def divided(tmp_path_factory):
 def test_images_that_were_trained_on_do_not_judge(command, divided, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     out = tmp_path / "evaluation"
-    found = json.loads(command("evaluate", divided, *EVALUATE[2:], "--norm", "l2", "--out", out)[1])
+    found = json.loads(command("evaluate", divided, *EVALUATE[2:], "--out", out)[1])
     card = json.loads((divided / "card.json").read_text())
     assert found["n"] == card["figures"]["selected"]["images"] == 4
     assert found["clean_accuracy"] == card["figures"]["selected"]["clean"]
@@ -320,12 +320,62 @@ def test_images_that_were_trained_on_do_not_judge(command, divided, tmp_path, mo
 
 
 def test_a_split_that_is_said_wins_over_the_cards(command, divided):
-    words = ["--norm", "l2", "--split", "train", *EVALUATE[2:]]
+    words = ["--split", "train", *EVALUATE[2:]]
     assert json.loads(command("evaluate", divided, *words)[1])["n"] == 40
 
 
-def test_the_command_that_measures_again_names_the_norm(divided):
-    assert "`gamagat evaluate DIR --norm l2` measures this network" in (divided / "README.md").read_text()
+@pytest.mark.parametrize(
+    ("words", "norm", "eps", "told"),
+    [
+        ([], "l2", 0.2, "l2, eps 0.2 (as it was trained for)"),
+        (["--eps", "0.2"], "l2", 0.2, "l2, eps 0.2 (as it was trained for)"),
+        (["--eps", "0.1"], "l2", 0.1, "l2, eps 0.1\n"),
+        (["--norm", "linf", "--eps", "0.1"], "linf", 0.1, "linf, eps 0.1\n"),
+    ],
+)
+def test_the_folder_knows_its_norm(command, divided, words, norm, eps, told):
+    found = json.loads(command("evaluate", divided, *EVALUATE, *words)[1])
+    assert (found["norm"], found["eps"]) == (norm, eps)
+    plain = [word for word in EVALUATE if word != "--json"]
+    assert told in command("evaluate", divided, *plain, *words)[1]
+
+
+def test_an_attack_that_knows_l2_alone_needs_no_word_about_it(command, divided, folder):
+    words = ["--attack", "ddn:steps=2", "--n", "4", "--device", "cpu", "--force"]
+    assert command("evaluate", divided, *words)[0] == 0
+    code, _, err = command("evaluate", folder, *words)
+    assert code == 2
+    assert "ddn attacks in l2 alone, got linf; use --norm l2" in err
+
+
+def test_the_page_beside_the_card_tells_nothing_of_the_machine(divided):
+    card, page = json.loads((divided / "card.json").read_text()), (divided / "README.md").read_text()
+    assert card["data"] == f"arrays:{divided.parent / 'a.npz'}"  # so that the folder finds it again
+    assert str(divided.parent) not in page
+    assert "trained with standard on arrays:a.npz" in page
+    assert "`gamagat evaluate DIR` measures this network" in page
+
+
+def test_classes_that_have_no_names_are_not_kept(divided):
+    assert "classes" not in json.loads((divided / "card.json").read_text())
+
+
+def test_the_card_keeps_the_names_of_the_classes(command, tmp_path):
+    import numpy as np  # noqa: PLC0415
+    from PIL import Image  # noqa: PLC0415
+
+    dice = np.random.default_rng(0)
+    for part in ("train", "val", "test"):
+        for name in ("cat", "dog", "emu"):
+            (tmp_path / "pictures" / part / name).mkdir(parents=True)
+            for number in range(4):
+                pixels = dice.integers(0, 256, (8, 8), np.uint8)
+                Image.fromarray(pixels).save(tmp_path / "pictures" / part / name / f"{number}.png")
+    data, out = f"folder:{tmp_path / 'pictures'}", tmp_path / "run"
+    words = ["--model", "digits-cnn", "--eps", "0.1", "--set", "epochs=1", "--test-images", "0"]
+    assert command("train", "standard", "--data", data, "--out", out, "--device", "cpu", *words)[0] == 0
+    assert json.loads((tmp_path / "run" / "card.json").read_text())["classes"] == ["cat", "dog", "emu"]
+    assert "\n- classes: cat, dog, emu\n" in (tmp_path / "run" / "README.md").read_text()
 
 
 def copied(folder, place):

@@ -126,6 +126,14 @@ def test_a_network_of_double_precision_is_added(training, monkeypatch):
     assert add_to_zoo(str(training), "wide", device="cpu", n=50)[1].before > 90
 
 
+def test_data_of_another_machine_are_named_without_the_way_to_them(training):
+    card = json.loads((training / "card.json").read_text()) | {"data": "folder:/home/me/pictures"}
+    (training / "card.json").write_text(json.dumps(card))
+    home, check = add_to_zoo(str(training), "far", device="cpu", n=10)
+    assert "'pictures' is not a folder" in str(check.missing)
+    assert "/home/me" not in (home / "README.md").read_text()
+
+
 @pytest.mark.parametrize("name", ["GAT", "../x", "", ".x", "a b"])
 def test_names_are_plain(training, name):
     with pytest.raises(ConfigError, match="small letters, digits, dots and dashes"):

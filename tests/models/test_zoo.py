@@ -99,6 +99,20 @@ def test_the_zoo_is_listed_with_what_its_cards_say(zoo):
     assert item.options == {"clean": "97.50"}
 
 
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        (["cat", "dog", "emu"], "3 classes: cat, dog, emu."),
+        ([f"n{number:02}" for number in range(40)], "40 classes: n00, n01, ..., n39."),
+    ],
+)
+def test_the_zoo_lists_classes_that_have_names_and_no_path_of_a_machine(zoo, names, words):
+    card = CARD | {"data": "folder:/home/me/pictures", "classes": names}
+    (zoo / "gat-digits" / NAME).write_text(json.dumps(card))
+    (item,) = catalog("zoo")
+    assert item.summary == f"digits-cnn trained with gat on folder:pictures, linf, eps 0.25. {words}"
+
+
 def test_it_is_not_trained_anew(zoo):
     with pytest.raises(ModelError, match="is a trained network; to train one anew"):
         build_model("zoo:gat-digits")

@@ -18,7 +18,7 @@ from gamagat.cli.options import (
     EPS,
     JSON,
     MODEL,
-    NORM,
+    OWN_NORM,
     SEED,
     SPLIT,
     WEIGHTS,
@@ -45,7 +45,7 @@ def diagnose(
     data_dir: DATA_DIR = None,
     n: Annotated[int, typer.Option("--n", "--images", help="Only the first N images.")] = 500,
     split: SPLIT = "test",
-    norm: NORM = "linf",
+    norm: OWN_NORM = None,
     eps: EPS = None,
     source: Annotated[
         str | None, typer.Option(help="Another network, for transferred images. (default: not checked)")

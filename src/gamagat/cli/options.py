@@ -33,6 +33,10 @@ PRECISION = Annotated[
     str, typer.Option(help="What attacks compute in: auto (fp16 on a GPU), fp32, tf32 or fp16.")
 ]
 NORM = Annotated[str, typer.Option(help="linf or l2.")]
+OWN_NORM = Annotated[
+    str | None,
+    typer.Option(help="linf or l2; else the one that the network was trained for. (default: linf)"),
+]
 EPS = Annotated[str | None, typer.Option(help="Radius, 8/255 or 0.3; else the data's usual one.")]
 ATTACK = Annotated[
     list[str] | None,

@@ -17,7 +17,7 @@ from gamagat.cli.options import (
     DATA_DIR,
     DEVICE,
     EPS,
-    NORM,
+    OWN_NORM,
     SEED,
     SPLIT,
     WEIGHTS,
@@ -42,7 +42,7 @@ def plot(
     data_dir: DATA_DIR = None,
     n: COUNT = None,
     split: SPLIT = "test",
-    norm: NORM = "linf",
+    norm: OWN_NORM = None,
     eps: EPS = None,
     attack: Annotated[
         list[str] | None, typer.Option(help="As in evaluate; else those of the figure.")

@@ -13,7 +13,7 @@ from rich.text import Text
 from gamagat.cli.app import app
 from gamagat.cli.options import DATA, DATA_DIR, DEVICE, EPS, JSON, NORM, SEED
 from gamagat.engine.ranks import Ranks
-from gamagat.engine.training.card import FAMILIES, measure, said_norm, selection_attack, write_card
+from gamagat.engine.training.card import FAMILIES, measure, selection_attack, write_card
 from gamagat.engine.training.probe import OnCollapse
 from gamagat.engine.training.run import TrainingRequest, usual_model
 from gamagat.engine.training.run import train as run_training
@@ -88,6 +88,5 @@ def train(
     card = write_card(trained, figures)
     views = [final_table(figures, f"{model} after {trained.plan.name} on {request.data}")] if figures else []
     place = out if len(out.parts) > 1 else f"./{out}"  # a single word may be the name of a model
-    again = f"gamagat evaluate {place}{said_norm(trained.threat.norm.name)}"
-    words = f"{out}: {trained.seconds:.1f} s of training; measure it again with: {again}"
+    words = f"{out}: {trained.seconds:.1f} s of training; measure it again with: gamagat evaluate {place}"
     show(json.loads(card.read_text()), [*views, Text(words)], as_json)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -148,6 +148,11 @@ def from_tensors(
         preset=preset,
         eps=eps or {},
     )
+
+
+def named(classes: Sequence[str]) -> bool:
+    """Whether classes have names, and not only numbers."""
+    return list(classes) != [str(number) for number in range(len(classes))]
 
 
 def numbered_classes(labels: Labels) -> tuple[str, ...]:

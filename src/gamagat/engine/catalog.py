@@ -9,6 +9,7 @@ from typing import Any
 from gamagat.attacks.core import ATTACKS
 from gamagat.data.core import DATASETS
 from gamagat.defenses.core import DEFENSES
+from gamagat.engine.places import data_in_short
 from gamagat.engine.training.settings import Settings
 from gamagat.errors import unknown
 from gamagat.models.core import MODELS
@@ -23,6 +24,7 @@ SHELVES: dict[str, Registry[Any]] = {
     "data": DATASETS,
 }
 ZOO = "zoo"
+MANY = 12  # classes whose names would fill more than a line
 __all__ = ["SHELVES", "ZOO", "Item", "catalog", "zoo_missing"]
 
 
@@ -56,9 +58,16 @@ def _trained(name: str) -> Item:
     recipe = str(content.get("recipe", "")).partition(":")[0]
     figures = dict(content.get("figures", {}).get("selected", {}))
     known = {key: f"{value:.2f}" for key, value in figures.items() if isinstance(value, float)}
-    words = f"{content.get('model')} trained with {recipe} on {content.get('data')}"
+    words = f"{content.get('model')} trained with {recipe} on {data_in_short(str(content.get('data')))}"
     threat = f"{content.get('norm')}, eps {float(content.get('eps') or 0.0):.6g}"
-    return Item(PREFIX + name, f"{words}, {threat}.", known, {})
+    return Item(PREFIX + name, f"{words}, {threat}.{_classes(content)}", known, {})
+
+
+def _classes(content: Mapping[str, Any]) -> str:
+    """The names of the classes, where the card has them: of many, the first and the last."""
+    names = [str(name) for name in content.get("classes", [])]
+    shown = names if len(names) <= MANY else [*names[:2], "...", names[-1]]
+    return f" {len(names)} classes: {', '.join(shown)}." if names else ""
 
 
 def _item(name: str, entry: Entry[Any]) -> Item:

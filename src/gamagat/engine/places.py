@@ -17,5 +17,11 @@ def data_in_full(spec: str) -> str:
     return f"{name}:{_whole(source)}" if is_there(source) or is_folder(source) else spec
 
 
+def data_in_short(spec: str) -> str:
+    """A data set of a file or a folder by its last name: for pages that are read on other machines."""
+    name, _, source = spec.partition(":")
+    return f"{name}:{Path(source).name}" if Path(source).is_absolute() else spec
+
+
 def _whole(path: str) -> str:
     return str(Path(path).expanduser().resolve())

@@ -25,7 +25,7 @@ from gamagat.engine.watch import Onlooker
 from gamagat.models.core import check_weights, load_model
 from gamagat.models.loading.card import read_card
 from gamagat.models.loading.zoo import is_zoo
-from gamagat.pieces.threat import ThreatModel, norm_named
+from gamagat.pieces.threat import LINF, ThreatModel, norm_named
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class EvaluationRequest:
     data_dir: Path | None = None
     split: str = "test"
     n: int | None = None
-    norm: str = "linf"
+    norm: str | None = None  # of a trained network, the norm it was trained for; else linf
     eps: str | None = None
     attacks: tuple[str, ...] = ("gama-pgd",)
     restarts: int = 1
@@ -67,16 +67,22 @@ class Prepared:
         """All that is used, as it is printed."""
         request = self.request
         given = f"{request.eps} = " if "/" in (request.eps or "") else ""
-        usual = " (usual for the data)" if request.eps is None else ""
         held = " held out of the training's" if request.split == HELD else ""
         return {
             "model": request.model + (f" with {request.weights}" if request.weights else ""),
             "data": f"{self.data.name}, {len(self.data)} images{held}, {len(self.data.classes)} classes",
-            "threat": f"{self.threat.norm.name}, eps {given}{self.threat.eps:.6g}{usual}",
+            "threat": f"{self.threat.norm.name}, eps {given}{self.threat.eps:.6g}{self._why()}",
             **{f"attack {number}": attack.spec for number, attack in enumerate(self.plan, start=1)},
             "run": f"seed {request.seed}, batch {self.batch_size}, {self.device}, torch {torch.__version__}, "
             f"precision {request.precision}",
         }
+
+    def _why(self) -> str:
+        """Where the radius comes from, in brackets, if that is known."""
+        card, threat = read_card(self.request.model), self.threat
+        if card is not None and (card.get("norm"), card.get("eps")) == (threat.norm.name, threat.eps):
+            return " (as it was trained for)"
+        return " (usual for the data)" if self.request.eps is None else ""
 
     def examine(self, quick: bool) -> list[Finding]:
         """What the doctor says of the network and the data."""
@@ -127,29 +133,30 @@ def completed(request: EvaluationRequest) -> EvaluationRequest:
     """What a request leaves open, as the card of a trained network says it."""
     card = read_card(request.model)
     if card is None:
-        data = data_in_full(request.data or "digits")
-        return replace(request, model=model_in_full(request.model), data=data)
-    eps = request.eps
-    if eps is None and request.data is None and card.get("norm") == norm_named(request.norm).name:
+        data, norm = data_in_full(request.data or "digits"), request.norm or LINF.name
+        return replace(request, model=model_in_full(request.model), data=data, norm=norm)
+    norm, eps = request.norm or str(card.get("norm") or LINF.name), request.eps
+    if eps is None and request.data is None and card.get("norm") == norm_named(norm).name:
         eps = repr(card.get("eps"))
     own = request.data is None and request.split == "test"
     split = str(card.get("split") or "test") if own else request.split
     # A name of the zoo means the same everywhere; a folder is to be found again from any other.
     model = request.model if is_zoo(request.model) else str(card.folder.absolute())
     data = data_in_full(str(request.data or card.get("data")))
-    return replace(request, model=model, data=data, split=split, eps=eps)
+    return replace(request, model=model, data=data, split=split, norm=norm, eps=eps)
 
 
 def prepare(request: EvaluationRequest) -> Prepared:
     """Find everything, cheapest first, so that mistakes show before anything runs."""
     request = completed(request)
+    norm = norm_named(str(request.norm))
     check_batch_size(request.batch_size)
     device = Ranks.here().device(choose_device(request.device))
     check_precision(request.precision, device)
-    plan_attacks(request.attacks, None, request.restarts, norm_named(request.norm))
+    plan_attacks(request.attacks, None, request.restarts, norm)
     check_weights(request.model, request.weights)
     data = load_split(str(request.data), request.split, request.data_dir).head(request.n)
-    threat = read_threat(request.norm, request.eps, dict(data.eps))
+    threat = read_threat(norm.name, request.eps, dict(data.eps))
     plan = plan_attacks(request.attacks, data.preset, request.restarts)
     model = load_model(request.model, request.weights, classes=len(data.classes), channels=data.shape[0])
     size = default_batch_size(data.shape, device) if request.batch_size is None else request.batch_size

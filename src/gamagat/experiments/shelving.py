@@ -129,7 +129,8 @@ def _checked(card: Card, weights: Path, data_dir: Path | None, n: int | None, de
     try:
         data = split_data(str(card.get("data")), "test", data_dir).head(n)
     except (ConfigError, DataError) as error:  # data of another machine
-        return Check(missing=str(error))
+        source = str(card.get("data")).partition(":")[2]
+        return Check(missing=str(error).replace(source, Path(source).name) if source else str(error))
     before, after = (_accuracy(card.model, file, data, device) for file in (card.weights, weights))
     if abs(after - before) > ALLOWED:
         raise RunError(

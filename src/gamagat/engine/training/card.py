@@ -11,9 +11,10 @@ from typing import Any
 from safetensors.torch import load_file
 from torch import nn
 
+from gamagat.data.core import named
 from gamagat.engine.evaluate import Words, evaluate
 from gamagat.engine.manifest import circumstances, weights_hash, write_json
-from gamagat.engine.places import data_in_full
+from gamagat.engine.places import data_in_full, data_in_short
 from gamagat.engine.plan import plan_attacks
 from gamagat.engine.results import Evaluation
 from gamagat.engine.runtime import choose_device, default_batch_size
@@ -26,7 +27,6 @@ from gamagat.errors import GamagatError
 from gamagat.models.core import load_model
 from gamagat.models.loading.card import NAME
 from gamagat.pieces.starts import at_image
-from gamagat.pieces.threat import LINF
 
 PGD_STEPS = {"mnist": 40}  # 20 of the usual length there would not lead to the edge of the ball
 NAMES = {"selected": SELECTED, "last": LAST}
@@ -106,6 +106,7 @@ def write_card(trained: Trained, figures: dict[str, Evaluation]) -> Path:
         "recipe": plan.spec,
         "data": data_in_full(request.data),
         "split": judging_split(request.data, request.data_dir),  # that it is measured on
+        **_classes(trained.classes),
         "norm": trained.threat.norm.name,
         "eps": trained.threat.eps,
         "seed": request.seed,
@@ -124,6 +125,11 @@ def write_card(trained: Trained, figures: dict[str, Evaluation]) -> Path:
     partial.write_text(_page(content))
     partial.replace(trained.folder / "README.md")
     return path
+
+
+def _classes(names: Sequence[str]) -> dict[str, list[str]]:
+    """The names of the classes in the order of the logits, where they have names."""
+    return {"classes": list(names)} if named(names) else {}
 
 
 class _Stored(nn.Module):
@@ -167,11 +173,6 @@ def _selected_by(card: Mapping[str, Any]) -> str:
     return f"under {card['selection']}" if card["selected_by"] == "selection" else card["selected_by"]
 
 
-def said_norm(norm: str) -> str:
-    """How a command names the norm that a network was trained for, where it is not the usual one."""
-    return "" if norm == LINF.name else f" --norm {norm}"
-
-
 def _page(card: dict[str, Any]) -> str:
     """The card in Markdown."""
     made = card["made"]
@@ -183,13 +184,15 @@ def _page(card: dict[str, Any]) -> str:
     table = ["| epoch | " + " | ".join(heads) + " |", "|---|" + "---|" * len(heads), *rows] if heads else []
     return "\n".join(
         [
-            f"# {card['model']} trained with {card['recipe'].partition(':')[0]} on {card['data']}",
+            f"# {card['model']} trained with {card['recipe'].partition(':')[0]} on "
+            f"{data_in_short(card['data'])}",
             "",
-            f"`gamagat evaluate DIR{said_norm(card['norm'])}` measures this network, DIR being this folder.",
+            "`gamagat evaluate DIR` measures this network, DIR being this folder.",
             f"Trained to be robust in {card['norm']} up to eps {card['eps']:.6g}; it takes images in [0, 1].",
             "",
             *table,
             "",
+            *([f"- classes: {', '.join(card['classes'])}"] if "classes" in card else []),
             f"- recipe: `{card['recipe']}`",
             f"- selected: epoch {card['selected_epoch'] + 1} of {card['epochs']}, by its accuracy on "
             f"validation images, {_selected_by(card)}; seed {card['seed']}",

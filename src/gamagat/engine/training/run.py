@@ -63,6 +63,7 @@ class Trained:
     threat: ThreatModel
     request: TrainingRequest
     seconds: float
+    classes: tuple[str, ...] = ()  # of the data, in the order of the logits
 
 
 def train(request: TrainingRequest, listener: Listener = Listener()) -> Trained:
@@ -107,7 +108,7 @@ def train(request: TrainingRequest, listener: Listener = Listener()) -> Trained:
         finally:
             given_back(trainer.model)
     seconds = sum(row["seconds"] for row in course.story.rows)
-    return Trained(folder, plan, course.story, threat, request, seconds)
+    return Trained(folder, plan, course.story, threat, request, seconds, train_data.classes)
 
 
 def _family(request: TrainingRequest, data: Dataset) -> str:
