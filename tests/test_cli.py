@@ -90,6 +90,7 @@ def test_list_shows_a_line_for_everything(command, kind):
         ([*QUICK, "--device", "tpu9"], "is not to be had here"),
         ([*QUICK, "--weights", "/no/such/file.pt"], "/no/such/file.pt"),
         (["evaluate", "resnet18", "--data", "digits"], "weights"),
+        (["evaluate", "digits-cnn:normalize=half"], "is another network"),
         (["list", "atacks"], "did you mean 'attacks'?"),
         ([*QUICK, "--eps", "1e400"], "eps must be a number"),
         ([*QUICK, "--attack", "pgd:steps=1e400"], "must be a whole number"),

@@ -18,6 +18,7 @@ from gamagat.errors import CheckpointError, ConfigError, GamagatError, ModelErro
 from gamagat.models.loading.card import read_card
 from gamagat.models.loading.checkpoint import read_state
 from gamagat.models.loading.nearest import nearest
+from gamagat.models.loading.origin import Origin, origin_of, same_parts
 from gamagat.models.loading.outside import LIBRARIES, from_callable, from_library, is_callable
 from gamagat.models.loading.paths import is_folder, located
 from gamagat.models.loading.programs import is_program, load_program
@@ -86,12 +87,38 @@ def _filled(net: nn.Module, spec: str, file: Path) -> nn.Module:
         told, own = (sizes_told(tensors, net) for tensors in (state, net.state_dict()))
         if told != own:
             net = build_model(spec, told.get("classes"), told.get("channels"))
+        _check_origin(net, spec, file)
         load_weights(net, state, file, spec, hint=lambda tensors: nearest(MODELS, tensors))
     except GamagatError:
         raise
     except Exception as error:  # networks from outside hold and load their weights as they like
         raise CheckpointError(f"{file} cannot be put into model {spec!r}: {_first(error)}") from error
     return net
+
+
+def _check_origin(net: nn.Module, spec: str, file: Path) -> None:
+    """Refuse weights that were trained as another network; code of the user's is trusted to know them."""
+    origin = Origin(file.stem, "the package") if file.parent == BUNDLED else origin_of(file)
+    if origin is None or origin.model == spec or _is_own(spec) or _is_made_like(net, origin.model):
+        return
+    raise CheckpointError(
+        f"{file} holds the weights of {origin.model!r}, as {origin.teller} says, and model {spec!r} is "
+        "another network, which would answer wrongly even where names and shapes fit; "
+        f"give {origin.model} as the model"
+    )
+
+
+def _is_made_like(net: nn.Module, spec: str) -> bool:
+    """Whether a registered spec means the same network: wrn-34-10 is wrn:depth=34."""
+    if spec.partition(":")[0] not in MODELS:  # nobody asked for that code to be run
+        return False
+    sizes = sizes_told(net.state_dict(), net)  # other classes and channels have words of their own
+    try:
+        with torch.device("meta"):
+            other = build_model(spec, sizes.get("classes"), sizes.get("channels"))
+    except Exception:  # words of another version, or a plug-in that cannot be built without memory
+        return False
+    return same_parts(net, other)
 
 
 def build_model(spec: str, classes: int | None = None, channels: int | None = None) -> nn.Module:

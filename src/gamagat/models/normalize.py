@@ -33,6 +33,7 @@ class Normalize(nn.Module):
         super().__init__()
         if len(mean) != len(std) or not mean or min(std) <= 0:
             raise ConfigError(f"mean and std need one number a channel and std > 0, got {mean} and {std}")
+        self.numbers = (tuple(mean), tuple(std))  # known also where there is no memory for tensors
         self.register_buffer("mean", torch.tensor(mean).view(-1, 1, 1), persistent=False)
         self.register_buffer("std", torch.tensor(std).view(-1, 1, 1), persistent=False)
 

@@ -1,8 +1,8 @@
 """Residual networks: for 32 px images as in TRADES, MART and GAT, and for 224 px images as in torchvision.
 
 A checkpoint of GAT has exactly the names and shapes of the standard ResNet-18, yet another network behind
-them: loaded into the wrong one of the two it raises nothing and answers nonsense.
-Know where a file comes from.
+them: loaded into the wrong one of the two it answers worse. Files of ours say what they are
+(`loading/origin.py`); of others know where they come from.
 """
 
 from collections.abc import Sequence
