@@ -16,6 +16,7 @@ from gamagat.errors import ConfigError, RunError
 from gamagat.experiments import shelving
 from gamagat.experiments.shelving import add_to_zoo, halved
 from gamagat.models.core import BUNDLED, load_model
+from gamagat.models.loading.origin import Origin, origin_of
 from gamagat.models.loading.zoo import zoo_folder
 
 FILE, TENSORS = "0" * 64, "1" * 64
@@ -55,6 +56,7 @@ def test_an_entry_is_half_as_large_and_as_good(training, tmp_path):
     assert check.images > 300
     assert abs(check.before - check.after) <= 0.1
     assert check.before > 90
+    assert origin_of(home / "model.safetensors") == Origin("digits-cnn", "the file itself")
 
 
 def test_the_card_has_the_hashes_of_what_is_used(training):

@@ -24,6 +24,7 @@ from gamagat.models.core import load_model
 from gamagat.models.loading.card import NAME as CARD
 from gamagat.models.loading.card import Card, read_card
 from gamagat.models.loading.checkpoint import read_state
+from gamagat.models.loading.origin import WORD
 from gamagat.models.loading.zoo import PREFIX, VARIABLE, zoo_folder, zoo_missing
 
 WEIGHTS, PAGE = "model.safetensors", "README.md"
@@ -57,7 +58,7 @@ def add_to_zoo(
     home, partial = zoo / name, zoo / f".{name}.{os.getpid()}.part"
     try:
         partial.mkdir(parents=True)
-        save_file(halved(read_state(card.weights)), partial / WEIGHTS)
+        save_file(halved(read_state(card.weights)), partial / WEIGHTS, {WORD: card.model})
         _check_size(zoo, partial, name, source)
         check = _checked(card, partial / WEIGHTS, data_dir, n, device)
         _describe(card, name, partial, check)

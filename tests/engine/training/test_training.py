@@ -26,6 +26,7 @@ from gamagat.engine.training import course, run
 from gamagat.engine.training.feed import Streamed, shuffled
 from gamagat.engine.training.run import Listener, choose_precision
 from gamagat.errors import ConfigError, DataError, ModelError, RunError
+from gamagat.models.loading.origin import Origin, origin_of
 
 
 @pytest.fixture(scope="module")
@@ -220,6 +221,12 @@ def test_the_kept_weights_are_those_of_the_best_epoch(data, tmp_path, monkeypatc
     for name, epoch in {"model.safetensors": 1, "last.safetensors": 3}.items():
         kept = tensors(tmp_path / "run" / name)
         assert all(torch.equal(kept[key], value) for key, value in seen[epoch].items())
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "last.safetensors"])
+def test_weights_say_what_they_were_trained_as(data, tmp_path, name):
+    result = trained(data, tmp_path / "run", epochs=1)
+    assert origin_of(tmp_path / "run" / name) == Origin(result.request.model, "the file itself")
 
 
 def test_the_average_of_the_weights_is_measured_and_kept(data, tmp_path):

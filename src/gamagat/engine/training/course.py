@@ -35,6 +35,7 @@ from gamagat.engine.training.probe import OnCollapse, Probe, collapsed
 from gamagat.engine.training.settings import Plan, Settings
 from gamagat.engine.training.step import Trainer
 from gamagat.errors import RunError
+from gamagat.models.loading.origin import WORD
 from gamagat.pieces.noise import Noise
 
 METRICS = "metrics.jsonl"
@@ -103,7 +104,7 @@ class Course:
             finally:
                 self._hand_over()
         if self.group.first:
-            save(self.folder / LAST, set_aside(weights_of(self.trainer).state_dict())())
+            save(self.folder / LAST, set_aside(weights_of(self.trainer).state_dict())(), self._origin)
             _write_metrics(self.folder, self.story)  # a kill may have come between it and the checkpoint
         self.group.wait()
 
@@ -216,7 +217,7 @@ class Course:
 
         def write() -> None:
             if chosen is not None:
-                save(self.folder / SELECTED, chosen())
+                save(self.folder / SELECTED, chosen(), self._origin)
             save_checkpoint(self.folder, copies(), story)
             if sound:
                 keep_sound(self.folder)
@@ -225,6 +226,11 @@ class Course:
         self.unwritten = write
         if not self._asks_ahead:
             self._hand_over()
+
+    @property
+    def _origin(self) -> dict[str, str]:
+        """What weights say of themselves wherever they are copied to."""
+        return {WORD: self.request.model}
 
     @property
     def _asks_ahead(self) -> bool:
