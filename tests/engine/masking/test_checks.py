@@ -236,6 +236,14 @@ def test_saturation_and_underflow_go_by_the_lead(weights, scale, level):
         assert underflow(examined).level is level
 
 
+@pytest.mark.parametrize(("scale", "level"), [(0.1, FINE), (1e4, WARNS)])
+def test_a_weaker_published_attack_is_no_underflow_where_no_lead_rounds(weights, scale, level):
+    examined = exam(linear(scale * weights), n=100)
+    examined.known["run"] = Told(90, {FULL.published: 60, MIDDLE: 50})
+    examined.known["slopes"] = slopes(examined)._replace(underflown=torch.zeros(100, dtype=torch.bool))
+    assert underflow(examined).level is level
+
+
 def test_the_loss_of_a_linear_network_rises_along_its_gradient(weights):
     examined = exam(linear(0.1 * weights), n=50)
     examined.known["run"] = Told(90, {})

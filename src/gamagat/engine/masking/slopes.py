@@ -26,7 +26,8 @@ FEW_FLAT, MANY_FLAT = 1.0, 10.0
 SATURATED = 10.0
 
 # Between the same number of steps with and without exact slopes lie at most a few images that walk another
-# way; 2 points are ten of 500.
+# way; 2 points are ten of 500. Published PGD also walks on from images that it has fooled: on GAT for digits
+# that alone is 2.3 points of 300 images, so that no more points count than there are leads that round.
 UNDERFLOWN = 2.0
 
 # Measured: GAT and TRADES have a mean cosine of 0.67 to 0.76 on digits and, where eps is large, of 0.38 and
@@ -155,15 +156,17 @@ def saturation(exam: Exam) -> Result:
 
 def underflow(exam: Exam) -> Result:
     """Whether an attack differentiated through the softmax is weaker than one with exact slopes."""
-    lost = percent(slopes(exam).underflown)
+    found = slopes(exam)
+    lost, rounded = percent(found.underflown), percent(found.lead > ROUNDS_TO_ONE)
     exact, published = exam.accuracy(exam.doses.steps[1]), exam.accuracy(exam.doses.published)
     gap = published - exact
     return Result(
-        worst(graded_points(exam, gap, UNDERFLOWN), graded_points(exam, lost, SATURATED)),
+        worst(graded_points(exam, min(gap, rounded), UNDERFLOWN), graded_points(exam, lost, SATURATED)),
         f"the float32 gradient of the cross-entropy vanishes for {lost:.3g} % of the images; PGD through the "
         f"softmax leaves {published:.1f} %, with exact slopes {exact:.1f} %",
-        f"PGD through the softmax at most {exam.worth(UNDERFLOWN):.3g} points weaker, gradients vanish for "
-        f"at most {exam.worth(SATURATED):.3g} %",
+        f"PGD through the softmax at most {exam.worth(UNDERFLOWN):.3g} points weaker where leads beyond "
+        f"{ROUNDS_TO_ONE:g} round ({rounded:.3g} % do), gradients vanish for at most "
+        f"{exam.worth(SATURATED):.3g} %",
         "What an attack cannot see for rounding looks like robustness in any tool that differentiates the "
         "softmax.",
         "Report numbers of attacks with exact slopes or on logits (gama-pgd and pgd here, margin and DLR "
