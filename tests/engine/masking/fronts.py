@@ -48,3 +48,8 @@ def inflated(net: nn.Module) -> nn.Module:
 def in_numpy(net: nn.Module) -> nn.Module:
     """A defence that leaves torch on its way."""
     return Around(net, before=lambda x: torch.from_numpy(x.numpy().copy()))
+
+
+def squashed(net: nn.Module) -> nn.Module:
+    """Answers as before, in a range whose end most winners are near to."""
+    return Around(net, after=lambda z: 10 * z.tanh())

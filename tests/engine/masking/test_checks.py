@@ -14,6 +14,15 @@ from gamagat.engine.masking.exam import FULL, Exam, Unfollowed, pgd, reason_unfo
 from gamagat.engine.masking.radii import large_eps, loss_rises, mean_loss, radii
 from gamagat.engine.masking.result import Level, Result, Verdict, graded, tempered, verdict, worst
 from gamagat.engine.masking.slopes import alignment, saturation, slopes, underflow, zero_gradients
+from gamagat.engine.masking.squashing import (
+    LEAD,
+    Logits,
+    Stretched,
+    known_logits,
+    logits_seen,
+    squashing,
+    stretched,
+)
 from gamagat.engine.masking.strength import more_steps, restarts, single_step
 from gamagat.engine.request import EvaluationRequest, prepare
 
@@ -165,13 +174,14 @@ def test_without_a_source_transfer_is_not_checked():
     assert transfer(told(90, {})).level is UNCHECKED
 
 
-@pytest.mark.parametrize("strongest", [*FULL.specs(), "moved"])
+@pytest.mark.parametrize("strongest", [*FULL.specs(), "moved", "stretched"])
 def test_what_is_left_after_all_attacks_is_after_each_of_them(monkeypatch, strongest):
     examined = replace(told(100, {}), source=nn.Identity())
     (runs,) = [attack.runs for attack in examined.prepared.plan if attack.name == strongest] or [[]]
     examined.known["run"] = Told(100, {name: 10 for name, _ in runs})
     moved = np.arange(400) < (40 if strongest == "moved" else 400)
     monkeypatch.setattr("gamagat.engine.masking.black_box.moved", lambda exam, spec: moved)
+    examined.known["stretched"] = {FULL.gama: np.arange(400) < (40 if strongest == "stretched" else 400)}
     assert standing_after_all(examined).sum() == 40
 
 
@@ -242,6 +252,69 @@ def test_a_weaker_published_attack_is_no_underflow_where_no_lead_rounds(weights,
     examined.known["run"] = Told(90, {FULL.published: 60, MIDDLE: 50})
     examined.known["slopes"] = slopes(examined)._replace(underflown=torch.zeros(100, dtype=torch.bool))
     assert underflow(examined).level is level
+
+
+def test_stretching_undoes_a_squash_and_keeps_the_winner(weights):
+    net, images = linear(0.1 * weights), torch.rand(50, 1, 8, 8)
+    squashed = Around(net, after=lambda z: 10 * (z / 2).tanh())
+    plain, out = net(images), Stretched(squashed, -10.0, 10.0, scale=2.0)(images)
+    assert torch.allclose(out, plain, atol=1e-3)
+    far = Stretched(squashed, -3.0, 5.0)(images)  # straight on beyond what was seen
+    assert torch.equal(far.argmax(1), plain.argmax(1))
+    assert far.isfinite().all()
+    assert torch.equal(Stretched(net, 1.0, 1.0)(images).argmax(1), plain.argmax(1))  # a range of nothing
+
+
+@pytest.mark.parametrize(("winners", "held"), [([10.0, 9.95, 9.7, 0.0], 50), ([10.0, 8.0, 6.0, 4.0], 25)])
+def test_winners_near_the_end_are_counted(winners, held):
+    assert Logits(-10.0, 10.0, torch.tensor(winners), torch.ones(4)).held() == held
+
+
+def test_logits_that_are_not_squashed_are_not_stretched(weights):
+    examined = exam(linear(weights), n=60)
+    examined.known["run"] = Told(90, {FULL.gama: 30})
+    assert known_logits(examined).held() < 10
+    assert stretched(examined) == {}
+    found = squashing(examined)
+    assert found.level is FINE
+    assert found.numbers[f"stretched {FULL.gama}"] is found.numbers[f"stretched {MIDDLE}"] is None
+
+
+def test_stretched_logits_are_attacked_at_the_lead_that_serves_best(weights, monkeypatch):
+    examined, seen = exam(Around(linear(weights), after=lambda z: 10 * z.tanh())), []
+
+    def moved(self, spec, on, what):
+        seen.append((spec, float(logits_seen(self, on).lead.median())))
+        return np.arange(400) < 6
+
+    monkeypatch.setattr(Exam, "moved", moved)
+    examined.known["run"] = Told(100, {})
+    assert {spec: left.sum() for spec, left in stretched(examined).items()} == {FULL.gama: 6, MIDDLE: 6}
+    assert stretched(examined) is stretched(examined)  # made once
+    assert seen == [(spec, pytest.approx(LEAD, rel=1e-3)) for spec in (FULL.gama, MIDDLE)]
+
+
+@pytest.mark.parametrize(
+    ("gama", "pgd", "level"),
+    [
+        (45, 60, FINE),
+        (43, 50, FINE),
+        (42, 50, WARNS),
+        (34, 60, MASKED),
+        (45, 49, WARNS),
+        (45, 20, WARNS),  # PGD is led astray, and GAMA is not
+        (60, 80, FINE),
+    ],
+)
+def test_stretched_logits_are_no_better_to_attack(gama, pgd, level):
+    examined = told(90, {FULL.gama: 45, MIDDLE: 60})
+    left = {FULL.gama: gama, MIDDLE: pgd}
+    examined.known["stretched"] = {spec: np.arange(400) < 4 * points for spec, points in left.items()}
+    found = squashing(examined)
+    assert found.level is level
+    assert {spec: found.numbers[f"stretched {spec}"] for spec in left} == left
+    assert found.numbers["white_box_accuracy"] == 45
+    assert f"{FULL.gama} leaves {gama:.1f} %" in found.seen
 
 
 def test_the_loss_of_a_linear_network_rises_along_its_gradient(weights):

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from masking.fronts import decided, in_numpy, inflated, noisy_images, noisy_logits, rounded
+from masking.fronts import Around, decided, in_numpy, inflated, noisy_images, noisy_logits, rounded, squashed
 from torch import nn
 
 from gamagat.engine.masking.diagnose import CHECKS, Diagnosis, examine_masking
@@ -12,6 +12,7 @@ from gamagat.engine.masking.exam import FULL, QUICK
 from gamagat.engine.masking.result import Level, Verdict
 from gamagat.engine.request import EvaluationRequest, prepare
 from gamagat.errors import ModelError
+from gamagat.models.core import load_model
 
 
 def diagnosed(model: nn.Module, eps: str = "0.2", n: int = 120, quick: bool = True, **more) -> Diagnosis:
@@ -81,6 +82,27 @@ def test_saturated_logits_are_not_passed_over(networks, name):
     assert numbers["underflown_percent"] > 90
 
 
+def test_squashed_logits_are_stretched_back_out(networks):
+    plain, found = diagnosed(networks["gat"]), diagnosed(squashed(networks["gat"]))
+    stretched = f"stretched {QUICK.gama}"
+    assert plain.results["squashing"].numbers[stretched] is None  # nothing to stretch
+    assert found.verdict is Verdict.SUSPICIOUS
+    assert levels(found, Level.WARNS) == {"squashing"}
+    numbers = found.results["squashing"].numbers
+    assert numbers["held_percent"] > 40
+    assert numbers["white_box_accuracy"] > plain.robust_accuracy + 2
+    assert found.robust_accuracy <= numbers[stretched]
+    assert found.robust_accuracy == pytest.approx(plain.robust_accuracy, abs=1)
+
+
+def test_logits_near_their_end_that_hide_nothing_are_no_masking():
+    found = diagnosed(Around(load_model("digits-cnn"), after=lambda z: z.log_softmax(1)))
+    squashing = found.results["squashing"]
+    assert squashing.level is Level.FINE
+    assert squashing.numbers["held_percent"] > 90  # sure winners have a logarithm of zero
+    assert found.verdict is Verdict.SOUND
+
+
 def test_transferred_images_give_a_masked_network_away(networks):
     found = diagnosed(rounded(networks["standard"]), n=60, source=networks["standard"])
     transfer = found.results["transfer"]
@@ -131,6 +153,8 @@ def test_few_images_are_said_to_be_few(networks):
         ("gat", noisy_images, Verdict.SUSPICIOUS),
         ("standard", noisy_logits, Verdict.SUSPICIOUS),
         ("gat", inflated, Verdict.SUSPICIOUS),
+        ("gat", squashed, Verdict.SUSPICIOUS),
+        ("standard", squashed, Verdict.MASKED),
     ],
 )
 def test_the_whole_diagnosis_says_the_same(networks, name, front, verdict):

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import torch
 
-from gamagat.engine.judge import judge
 from gamagat.engine.masking.exam import Exam, Standing, percent
 from gamagat.engine.masking.result import Level, Result, graded_points
+from gamagat.engine.masking.squashing import stretched
 
 # On the paper's CIFAR-10 networks Square is 6 to 9 points weaker than GAMA; on its GAT for MNIST it is 2
 # stronger than one run of GAMA. 10 points mean that it is better not to look at gradients.
@@ -92,18 +91,13 @@ def transferred(exam: Exam) -> dict[str, Standing]:
 
 
 def standing_after_all(exam: Exam) -> Standing:
-    """Which images every attack leaves standing, transferred images among them."""
+    """Which images every attack leaves standing, through stretched logits and transferred ones among them."""
     within = [exam.left(attack.name) for attack in exam.prepared.plan]
-    standing: Standing = np.logical_and.reduce([*within, *transferred(exam).values()])
+    moved = [*transferred(exam).values(), *stretched(exam).values()]
+    standing: Standing = np.logical_and.reduce([*within, *moved])
     return standing
 
 
 def moved(exam: Exam, spec: str) -> Standing:
     """Which images survive what an attack made of them on the source."""
-    network, watch = exam.network(), exam.watch(f"transfer {spec}")
-    standing = []
-    for images, x, y in exam.made(spec, exam.threat.eps, on=exam.source):
-        standing.append(~judge(network, images, x, y, exam.threat).fooled.cpu())
-        watch.end(len(x))
-    whole: Standing = np.asarray(torch.cat(standing))
-    return whole
+    return exam.moved(spec, exam.source, "transfer")

@@ -19,6 +19,7 @@ from gamagat.engine.masking.exam import CHANCE, FULL, QUICK, Exam, Unfollowed, p
 from gamagat.engine.masking.radii import large_eps, loss_rises
 from gamagat.engine.masking.result import Check, Level, Result, Verdict, tempered, verdict
 from gamagat.engine.masking.slopes import alignment, saturation, underflow, zero_gradients
+from gamagat.engine.masking.squashing import squashing
 from gamagat.engine.masking.strength import more_steps, restarts, single_step
 from gamagat.engine.ranks import Ranks
 from gamagat.engine.request import EvaluationRequest, Prepared, prepare
@@ -36,6 +37,7 @@ CHECKS = (
     Check("more-steps", more_steps),
     Check("restarts", restarts),
     Check("underflow", underflow),
+    Check("squashing", squashing),
     Check("loss-rises", loss_rises, of_attacks=False),
     Check("large-eps", large_eps),
     Check("square", square),

@@ -17,6 +17,7 @@ from gamagat.attacks.combine import thorough
 from gamagat.attacks.core import ATTACKS
 from gamagat.attacks.network import Network
 from gamagat.engine.evaluate import evaluate
+from gamagat.engine.judge import judge
 from gamagat.engine.plan import PlannedAttack, plan_attacks
 from gamagat.engine.request import Prepared
 from gamagat.engine.run import Run, read_run
@@ -197,6 +198,16 @@ class Exam:
         threat = ThreatModel(self.threat.norm, eps)
         for x, y, noise in self.parts():
             yield attack(self.network(on), x, y, threat, noise).images.float(), x, y
+
+    def moved(self, spec: str, on: nn.Module | None, what: str) -> Standing:
+        """Which images survive what an attack made of them on another network."""
+        network, watch = self.network(), self.watch(f"{what} {spec}")
+        standing = []
+        for images, x, y in self.made(spec, self.threat.eps, on=on):
+            standing.append(~judge(network, images, x, y, self.threat).fooled.cpu())
+            watch.end(len(x))
+        whole: Standing = np.asarray(torch.cat(standing))
+        return whole
 
     def watch(self, what: str) -> Watch:
         """A bar for what is no attack."""
