@@ -77,6 +77,7 @@ def test_an_idle_setting_changes_nothing_and_a_busy_one_does(name, key, cause, d
         ("gat:as_published=true", "mnist", ["as_published=true changes nothing in gat with alternate=false"]),
         ("gat:as_published=true,ablation=A1", "cifar10", []),  # it brings the published batch
         ("rmgm:full=true,alpha=0", None, ["full=true changes nothing in rmgm with alpha=0"]),
+        ("rmgm:alpha=0,weight=9,learns=both,ramp=0.5", None, []),  # behind dropout the two views differ
         ("standard:warmup=0.1,cycle=triangle", None, ["warmup=0.1 changes nothing in standard"]),
     ],
 )
