@@ -105,6 +105,12 @@ def test_a_file_that_nobody_speaks_for_is_loaded_as_before(tmp_path):
         assert load_model("resnet18", file)
 
 
+@pytest.mark.parametrize("teller", ["card", "file"])
+@pytest.mark.parametrize("word", ["", "resnet18\n", "\x1b[31mresnet18", "resnet18:" + "x" * 1000])
+def test_what_cannot_be_a_name_is_none(tmp_path, teller, word):
+    assert origin_of(filed(tmp_path, word, teller, weights_of(TINY))) is None
+
+
 @pytest.mark.parametrize(
     "content", ["", "{", "[]", "7", "{}", '{"weights": "model.safetensors"}', '{"model": 1}']
 )

@@ -15,6 +15,7 @@ from torch import nn
 
 WORD = "gamagat.model"  # among the words that a safetensors file carries
 CARD = "card.json"
+LONGEST = 500  # letters of a model with all its settings
 
 PLAIN = (bool, int, float, str, tuple, type(None))  # what settings are
 # Settings that only training heeds: dropout's share, and how fast a batch norm follows its batches.
@@ -43,17 +44,21 @@ def _in_the_file(file: Path) -> str | None:
             words = stream.metadata() or {}
     except (OSError, SafetensorError):  # a file of another kind
         return None
-    return words.get(WORD)
+    return _name(words.get(WORD))
 
 
 def _on_the_card(file: Path) -> str | None:
     """The model on the card, if it is the card of these weights; folders of others may have a card.json."""
     try:
         card = json.loads((file.parent / CARD).read_text())
-        own = card["weights"] == file.name and isinstance(card["model"], str)
+        return _name(card["model"]) if card["weights"] == file.name else None
     except (OSError, ValueError, TypeError, KeyError):
         return None
-    return str(card["model"]) if own else None
+
+
+def _name(word: Any) -> str | None:
+    """The word, if it can be a model's name: it comes from a file of anybody's, and is to be printed."""
+    return word if isinstance(word, str) and word.isprintable() and 0 < len(word) <= LONGEST else None
 
 
 def same_parts(one: nn.Module, other: nn.Module) -> bool:
