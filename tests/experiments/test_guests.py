@@ -13,7 +13,7 @@ import gamagat
 from experiments.toy import COLUMNS, GAT, shop_at, toy_table
 from experiments.toy_figure import toy_figure
 from gamagat.experiments import workshop
-from gamagat.experiments.core import Network, Slot
+from gamagat.experiments.core import Measure, Network, Slot
 from gamagat.experiments.drawing import run_figure
 from gamagat.experiments.runner import run
 from gamagat.reports.reproduction import draw
@@ -85,6 +85,15 @@ def test_of_networks_that_share_images_the_one_they_are_made_on_needs_gradients(
     (cell,) = run(replace(toy_table(), slots=(slot,)), shop_at(tmp_path / "cache")).cells
     assert ("input-gradients" in cell.reason) == refused
     assert cell.measured != refused
+
+
+def test_settings_that_a_table_says_in_vain_are_no_concern_of_theirs(own, tmp_path):
+    columns = {"GAMA": Measure("gama-pgd:steps=2,weight=0,fade=none")}
+    table, shop, said = toy_table(rows={"GAT": own(AS_THEY_ARE)}, columns=columns), shop_at(tmp_path), []
+    shop.say = said.append
+    (cell,) = run(table, shop).cells
+    assert cell.measured
+    assert not [words for words in said if "changes nothing" in words]
 
 
 def test_a_line_that_is_drawn_of_one_is_looked_at_too(own, tmp_path):

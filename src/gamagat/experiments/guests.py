@@ -10,6 +10,7 @@ from uuid import uuid4
 
 from gamagat.engine.answers import answers, disagree
 from gamagat.engine.checks import check_door
+from gamagat.engine.checkup.idle import IDLE
 from gamagat.engine.manifest import write_json
 from gamagat.engine.request import Prepared
 from gamagat.engine.runtime import borrowed, fitted
@@ -34,8 +35,8 @@ class Guests:
         Only of one whose gradients are `followed` does it matter what they are like.
         """
         for finding in prepared.check():
-            if finding.check in FOLLOWED and not followed:
-                continue
+            if finding.check == IDLE or (finding.check in FOLLOWED and not followed):
+                continue  # nothing that the user has done: the attacks are the table's
             if finding.stops and not self.force:
                 raise ModelError(f"{finding.words} (--force goes on)")
             say(f"{name}: {finding.words}")

@@ -6,6 +6,8 @@ from gamagat.attacks.core import ATTACKS
 from gamagat.engine.findings import Finding
 from gamagat.registry import Options, idle_by, parse_spec, write_value
 
+IDLE = "idle-setting"
+
 
 def idle_findings(attacks: Sequence[str], preset: str | None = None) -> Iterator[Finding]:
     """One for each setting that was said in vain."""
@@ -28,7 +30,7 @@ def idle_options(name: str, options: Options, preset: str | None = None) -> dict
 
 def _finding(name: str, said: str, key: str, cause: str) -> Finding:
     return Finding(
-        "idle-setting",
+        IDLE,
         "warn",
         f"{said} changes nothing in {name} with {cause}.",
         "Whoever reads it takes it for something that was done.",
