@@ -14,7 +14,7 @@ from gamagat.engine.manifest import weights_hash
 from gamagat.engine.request import EvaluationRequest, prepare
 from gamagat.errors import ConfigError, RunError
 from gamagat.experiments import shelving
-from gamagat.experiments.shelving import add_to_zoo, halved
+from gamagat.experiments.shelving import PAGE, add_to_zoo, halved
 from gamagat.models.core import BUNDLED, load_model
 from gamagat.models.loading.origin import Origin, origin_of
 from gamagat.models.loading.zoo import zoo_folder
@@ -132,8 +132,18 @@ def test_data_of_another_machine_are_named_without_the_way_to_them(training):
     card = json.loads((training / "card.json").read_text()) | {"data": "folder:/home/me/pictures"}
     (training / "card.json").write_text(json.dumps(card))
     home, check = add_to_zoo(str(training), "far", device="cpu", n=10)
-    assert "'pictures' is not a folder" in str(check.missing)
-    assert "/home/me" not in (home / "README.md").read_text()
+    assert "'/home/me/pictures' is not a folder" in str(check.missing)  # said here, and written nowhere
+    assert "not compared with the training's: folder:pictures could not be had" in (home / PAGE).read_text()
+    assert "/home/me" not in (home / PAGE).read_text()
+
+
+def test_a_page_names_no_folder_of_this_machine(training, tmp_path):
+    card = json.loads((training / "card.json").read_text()) | {"data": "imagenet100"}
+    (training / "card.json").write_text(json.dumps(card))
+    home, check = add_to_zoo(str(training), "far", tmp_path / "empty", device="cpu", n=10)
+    assert str(tmp_path) in check.missing
+    for file in (home / PAGE, home / "card.json"):
+        assert str(tmp_path) not in file.read_text()
 
 
 @pytest.mark.parametrize("name", ["GAT", "../x", "", ".x", "a b"])

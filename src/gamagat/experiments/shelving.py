@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from gamagat.data.core import Dataset
 from gamagat.engine.judge import winners
 from gamagat.engine.manifest import weights_hash, write_json
+from gamagat.engine.places import data_in_short
 from gamagat.engine.runtime import borrowed, choose_device, fitted, full_precision
 from gamagat.engine.training.splits import split_data
 from gamagat.errors import ConfigError, DataError, RunError
@@ -35,16 +36,17 @@ BATCH = 500
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Accuracies in percent before and after; without images, why there are none."""
+    """Accuracies in percent before and after; without images, why there are none, and which are not here."""
 
     images: int = 0
     before: float = 0.0
     after: float = 0.0
     missing: str = ""
+    lacked: str = ""  # for a page that is read on other machines: no way to anything on this one
 
     def as_json(self) -> dict[str, Any]:
         if self.missing:
-            return {"images": 0, "missing": self.missing}
+            return {"images": 0, "missing": self.lacked}
         return {"images": self.images, "single": self.before, "half": self.after}
 
 
@@ -130,8 +132,7 @@ def _checked(card: Card, weights: Path, data_dir: Path | None, n: int | None, de
     try:
         data = split_data(str(card.get("data")), "test", data_dir).head(n)
     except (ConfigError, DataError) as error:  # data of another machine
-        source = str(card.get("data")).partition(":")[2]
-        return Check(missing=str(error).replace(source, Path(source).name) if source else str(error))
+        return Check(missing=str(error), lacked=f"{data_in_short(str(card.get('data')))} could not be had")
     before, after = (_accuracy(card.model, file, data, device) for file in (card.weights, weights))
     if abs(after - before) > ALLOWED:
         raise RunError(
@@ -177,7 +178,7 @@ def _page(card: Card, name: str, new: dict[str, str], check: Check) -> str:
     words = words.replace("`gamagat evaluate DIR", f"`gamagat evaluate {PREFIX}{name}")
     words = words.replace(", DIR being this folder.", ".")
     told = (
-        f"not compared with the training's: {check.missing}"
+        f"not compared with the training's: {check.lacked}"
         if check.missing
         else f"{check.after:.2f} % right of {check.images} untouched test images, {check.before:.2f} before"
     )
