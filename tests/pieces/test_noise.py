@@ -42,6 +42,14 @@ def test_signs_are_balanced_and_normals_are_normal():
     assert abs(normal.std() - 1) < 0.02
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_normals_of_half_precision_are_finite(dtype):
+    like = torch.zeros(64, 1, 32, 32)
+    normal = Noise.for_images(torch.arange(64), 5).normal(like.to(dtype))
+    assert normal.isfinite().all()
+    assert torch.equal(normal, Noise.for_images(torch.arange(64), 5).normal(like).to(dtype))
+
+
 @pytest.mark.parametrize("seed", [-1, 0, 2**63, 2**64 + 5, 10**30])
 def test_any_integer_is_a_seed(seed):
     assert Noise.for_images(IDS, seed).uniform(LIKE).isfinite().all()

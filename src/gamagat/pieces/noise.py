@@ -66,9 +66,10 @@ class Noise:
         return _laid_out((1 - 2 * _shift(self._bits(like), 63)).to(like.dtype), like)
 
     def normal(self, like: Images) -> Images:
-        """Standard normal numbers."""
-        inside = self.uniform(like).clamp(2.0**-25, 1 - 2.0**-24)
-        return math.sqrt(2) * (2 * inside - 1).erfinv()
+        """Standard normal numbers; in half precision too they are drawn in single, where none is infinite."""
+        wide = like if like.dtype == torch.float64 else like.float()
+        inside = self.uniform(wide).clamp(2.0**-25, 1 - 2.0**-24)
+        return (math.sqrt(2) * (2 * inside - 1).erfinv()).to(like.dtype)
 
     def _bits(self, like: Images) -> Tensor:
         place = torch.arange(1, like[:1].numel() + 1, device=like.device)
