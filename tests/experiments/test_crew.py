@@ -1,5 +1,6 @@
 """Processes side by side: so many at a time, none left behind, once more after a fault of the GPU."""
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -168,3 +169,117 @@ def test_a_device_is_asked_for_elsewhere():
     assert device_elsewhere("cpu") == "cpu"
     with pytest.raises(ConfigError, match=r"^device 'nonsense' is not to be had here; use "):
         device_elsewhere("nonsense")
+
+
+def test_a_device_is_asked_for_whatever_lies_where_it_is_called(tmp_path, monkeypatch):
+    (tmp_path / "torch.py").write_text("raise SystemExit('not the torch that was meant')")
+    monkeypatch.chdir(tmp_path)
+    assert device_elsewhere("cpu") == "cpu"
+
+
+def test_bytes_that_are_no_text_are_passed_on_and_end_nothing(capsys):
+    saying_it = saying(
+        r"sys.stdout.buffer.write(b'caf\xe9\n'); sys.stdout.flush(); time.sleep(0.5); print('on')"
+    )
+    assert Crew(2).work({"a": saying_it}) == 0
+    assert {r"[a] caf\xe9", "[a] on"} < set(capsys.readouterr().out.splitlines())
+
+
+def test_a_last_line_without_an_end_has_one(capsys):
+    half = saying("sys.stdout.write('half a line')")
+    assert Crew(2).work({"a": half, "b": half}) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert {"[a] half a line", "[b] half a line"} < set(lines)
+
+
+def test_who_is_no_longer_heard_goes_on(tmp_path):
+    """Ctrl-C ends `| tee log` at once, and what is known is written down after that."""
+    child = f"import pathlib; print('x' * 1_000_000); pathlib.Path({str(tmp_path / 'end')!r}).touch()"
+    parent = f"""
+import sys
+from gamagat.experiments import crew
+def broken(words, **how):
+    if words.startswith("["):
+        raise BrokenPipeError
+crew.print = broken
+sys.exit(crew.Crew(2).work({{"a": [sys.executable, "-c", {child!r}]}}))
+"""
+    process = subprocess.run([sys.executable, "-c", parent], capture_output=True, text=True, check=False)
+    assert (process.returncode, process.stderr) == (0, "")
+    assert (tmp_path / "end").exists()
+
+
+@pytest.fixture
+def patient(tmp_path):
+    """One that has something to write down when it is told to end."""
+    return saying(f"""
+signal.signal(signal.SIGTERM, signal.default_int_handler)
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+try:
+    pathlib.Path({str(tmp_path / "began")!r}).touch()
+    time.sleep(60)
+except KeyboardInterrupt:
+    time.sleep(0.5)
+    pathlib.Path({str(tmp_path / "ended")!r}).touch()
+    sys.exit(130)
+""")
+
+
+def test_an_interrupt_that_reaches_one_process_alone_reaches_all(monkeypatch, tmp_path, patient):
+    monkeypatch.setattr(crew, "PATIENCE", 4.0)
+
+    def interrupted(seconds: float) -> None:
+        if (tmp_path / "began").exists():
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(crew, "sleep", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        Crew().work({"a": patient})
+    assert (tmp_path / "ended").exists()
+
+
+def test_a_fault_of_who_started_them_does_not_cost_their_work(monkeypatch, tmp_path, patient):
+    def failing(seconds: float) -> None:
+        if (tmp_path / "began").exists():
+            raise OSError("nobody hears it any more")
+
+    monkeypatch.setattr(crew, "sleep", failing)
+    with pytest.raises(OSError, match="nobody hears"):
+        Crew().work({"a": patient})
+    assert (tmp_path / "ended").exists()
+
+
+def test_an_interrupt_while_one_is_started_leaves_nobody_behind(monkeypatch):
+    begun = []
+
+    def started(*words, **how):
+        begun.append(subprocess_popen(*words, **how))
+        signal.raise_signal(signal.SIGINT)
+        return begun[-1]
+
+    subprocess_popen = subprocess.Popen
+    monkeypatch.setattr(crew, "PATIENCE", 0.2)
+    monkeypatch.setattr(crew.subprocess, "Popen", started)
+    with pytest.raises(KeyboardInterrupt):
+        Crew().work({"a": saying("time.sleep(60)")})
+    assert begun[0].poll() is not None
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_one_that_cannot_even_be_killed_is_given_up(monkeypatch):
+    class Hung:
+        def wait(self, seconds):
+            assert seconds is not None
+            sleep(seconds)
+            raise subprocess.TimeoutExpired("a", seconds)
+
+        def poll(self):
+            return None
+
+        terminate = kill = poll
+
+    monkeypatch.setattr(crew, "HUNG", 0.1)
+    hung = Crew(1, 0.5)
+    hung.began -= 100.0
+    hung.running["a"] = Hung()
+    assert hung.work({}) == 9

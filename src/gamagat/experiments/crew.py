@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from math import inf
 from threading import Thread
@@ -19,6 +19,7 @@ from gamagat.errors import ConfigError
 UNFINISHED, LOST, STOPPED = 3, 4, 130  # exit codes
 PATIENCE = 60.0  # seconds to write down what is known, once the time is over
 REST = 10.0  # seconds until a GPU that has failed is asked again
+HUNG = 10.0  # seconds until one that was killed is given up: a driver that hangs holds it
 LOOK = 0.2  # seconds between two looks at who has ended
 WHICH = """
 import sys
@@ -36,7 +37,9 @@ def device_elsewhere(name: str) -> str:
 
     Who only starts others does not hold the GPU: none of them could have it after a fault of one.
     """
-    asked = subprocess.run([sys.executable, "-c", WHICH, name], capture_output=True, text=True, check=False)
+    # -P: as in a script, no module is looked for where it happens to be called.
+    words = [sys.executable, "-P", "-c", WHICH, name]
+    asked = subprocess.run(words, capture_output=True, text=True, check=False)
     if asked.returncode:
         raise ConfigError(asked.stderr.strip())
     return asked.stdout.strip()
@@ -93,11 +96,17 @@ class Crew:
 
     @contextmanager
     def _together(self) -> Iterator[None]:
-        """Whatever ends this process ends all of them; Ctrl-C reaches them by itself."""
+        """Whatever ends this process ends all of them; Ctrl-C mostly reaches them by itself."""
         before = signal.signal(signal.SIGTERM, lambda *_: self.stop())
         try:
             yield
         except KeyboardInterrupt:
+            self._await(PATIENCE / 2)
+            self.stop()  # the signal may have been sent to this process alone
+            self._kill(PATIENCE / 2)
+            raise
+        except Exception:  # of this process, and none of theirs
+            self.stop()
             self._kill(PATIENCE)
             raise
         finally:
@@ -118,13 +127,14 @@ class Crew:
     def _start(self, name: str, words: Sequence[str]) -> None:
         within = [] if self.left == inf else ["--max-seconds", f"{self.left:.1f}"]
         together = self.at_once > 1
-        process = subprocess.Popen(
-            [*words, *within],
-            stdout=subprocess.PIPE if together else None,
-            stderr=subprocess.STDOUT if together else None,
-            text=True,
-        )
-        self.running[name] = process
+        with _interrupted_after():
+            process = self.running[name] = subprocess.Popen(
+                [*words, *within],
+                stdout=subprocess.PIPE if together else None,
+                stderr=subprocess.STDOUT if together else None,
+                text=True,
+                errors="backslashreplace",
+            )
         if process.stdout is not None:
             self.readers.append(Thread(target=_passed_on, args=(name, process.stdout), daemon=True))
             self.readers[-1].start()
@@ -141,23 +151,45 @@ class Crew:
             del self.running[name]
         return codes
 
+    def _await(self, seconds: float) -> None:
+        """Give all that run so many seconds to end."""
+        until = monotonic() + seconds
+        for process in self.running.values():
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(max(until - monotonic(), 0.0))
+
     def _kill(self, seconds: float) -> dict[str, int]:
         """The exit codes of all that run, killed if they do not end within so many seconds."""
-        until, codes = monotonic() + seconds, {}
-        for name, process in self.running.items():
-            try:
-                codes[name] = process.wait(max(until - monotonic(), 0.0))
-            except subprocess.TimeoutExpired:
-                process.kill()
-                codes[name] = process.wait()
+        self._await(seconds)
+        for process in self.running.values():
+            process.kill()  # which those that have ended do not notice
+        self._await(HUNG)
+        codes = {name: process.poll() for name, process in self.running.items()}
         self.running.clear()
         for reader in self.readers:  # what they said last
             reader.join(1.0)
-        return codes
+        return {name: -signal.SIGKILL if code is None else code for name, code in codes.items()}
+
+
+@contextmanager
+def _interrupted_after() -> Iterator[None]:
+    """Ctrl-C waits until this is over: who has just been started must be known before it can be ended."""
+    before, came = signal.getsignal(signal.SIGINT), list[int]()
+    if not callable(before):  # nobody listens to it, neither will who is started
+        yield
+        return
+    signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if came:
+        raise KeyboardInterrupt
 
 
 def _passed_on(name: str, lines: IO[str]) -> None:
-    """Say what a process says, and which one says it."""
+    """Say what a process says, and which one says it; it goes on where nobody hears it any more."""
     with lines:
         for line in lines:
-            print(f"[{name}] {line}", end="", flush=True)
+            with suppress(OSError):
+                print(f"[{name}] {line.rstrip()}\n", end="", flush=True)
