@@ -220,8 +220,8 @@ def by_others(todo: Todo, options: argparse.Namespace, shop: Workshop) -> int:
     if options.together > 1:
         networks = to_train(todo, shop)
         code = crew.work({name: [*line, recipe, "--train", name] for name, recipe in networks.items()})
-        if code == STOPPED or crew.left < 1:
-            return max(code, UNFINISHED)
+        if code == STOPPED:
+            return code
     return crew.work({recipe: [*line, recipe] for recipe in todo})
 
 

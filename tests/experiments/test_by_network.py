@@ -265,8 +265,6 @@ def crews(script, monkeypatch):
     codes = [0]
 
     class Fake:
-        left = 100.0
-
         def __init__(self, at_once, seconds):
             seen.append((at_once, seconds, []))
 
@@ -276,11 +274,11 @@ def crews(script, monkeypatch):
             return codes[len(seen[-1][2]) - 1] if len(seen[-1][2]) <= len(codes) else codes[-1]
 
     monkeypatch.setitem(script["by_others"].__globals__, "Crew", Fake)
-    return seen, codes, Fake
+    return seen, codes
 
 
 def test_several_networks_have_their_turn_in_processes_of_their_own(at_work, crews):
-    seen, codes, _ = crews
+    seen, codes = crews
     codes[0] = 3
     assert at_work() == 3
     jobs = {name: ["--device", "cpu", "--only", name] for name in ("standard", "gat")}
@@ -293,7 +291,7 @@ def test_several_networks_have_their_turn_in_processes_of_their_own(at_work, cre
 
 
 def test_where_several_run_at_a_time_all_are_trained_before_one_is_measured(at_work, crews, tmp_path):
-    seen, codes, crew = crews
+    seen, codes = crews
     trained = [*(tmp_path / "cache" / "networks").glob("*/card.json")]
     assert at_work("gat", "--together", "2") == 0
     assert [list(jobs) for jobs in seen[0][2]] == [[], ["gat"]]
@@ -309,9 +307,15 @@ def test_where_several_run_at_a_time_all_are_trained_before_one_is_measured(at_w
     codes[0] = 130
     assert at_work("gat", "--together", "2") == 130
     assert len(seen[2][2]) == 1  # nothing is measured any more
-    codes[0], crew.left = 0, 0.5
-    assert at_work("gat", "--together", "2") == 3
-    assert len(seen[3][2]) == 1
+
+
+def test_several_at_a_time_say_that_the_time_is_over_if_anything_is_left(at_work, capsys):
+    late = ["--together", "2", "--max-seconds", "0.5"]
+    assert at_work("gat", *late) == 3
+    assert capsys.readouterr().err == "the time is over; the same line goes on\n"
+    assert at_work("gat") == 0
+    assert at_work("gat", "--missing", *late) == 0
+    assert "nothing to do" in capsys.readouterr().out
 
 
 def test_one_network_is_trained_and_not_measured(at_work, tmp_path, monkeypatch):
@@ -331,7 +335,7 @@ def test_one_network_is_trained_and_not_measured(at_work, tmp_path, monkeypatch)
 
 
 def test_only_networks_with_something_left_have_a_turn(at_work, crews):
-    seen, *_ = crews
+    seen, _ = crews
     assert at_work("gat") == 0  # which is measured here
     assert seen == []
     assert at_work("--missing", "--list") == 0
