@@ -339,12 +339,12 @@ def test_an_image_falls_at_what_it_has_cost_by_then(data, images, runs, cost):
     clean, tries = data.draw(table), data.draw(st.lists(table, min_size=runs, max_size=runs))
 
     def falls(image: int, budget: int) -> bool:
-        spent = 0
+        doubled = 0
         for verdicts in tries:
             hit, forwards, backwards = verdicts[image]
-            queries = 0 if any(row[2] for row in verdicts) else (forwards + 1) // 2
-            spent += queries + backwards if cost == "backwards" else forwards + backwards
-            if hit and spent <= budget:
+            queries = 0 if any(row[2] for row in verdicts) else forwards
+            doubled += queries + 2 * backwards if cost == "backwards" else 2 * (forwards + backwards)
+            if hit and doubled <= 2 * budget:
                 return True
         return clean[image][0] == 1
 
@@ -370,6 +370,17 @@ def twice(tmp_path: Path) -> Run:
 )
 def test_restarts_are_paid_for_in_order(twice, budget, left):
     assert at_budget(twice, "pgd:restarts=2", budget) == Share(left, 6)
+
+
+def test_restarts_without_gradients_planned_for_a_budget_are_within_it(tmp_path):
+    """Three times 13 queries are 39, and 20 evaluations are 40: no half is rounded up three times."""
+    spec, entries = "square:restarts=3,queries=13", [f"square#{number}" for number in (1, 2, 3)]
+    assert spec_for_budget("square:restarts=3", 20) == spec
+    verdicts = {CLEAN: fooled(0, 0, cost=0)} | {entry: {0: (0, 13, 0), 1: (0, 13, 0)} for entry in entries}
+    verdicts["square#3"][1] = (1, 13, 0)
+    run = make_run(tmp_path / "odd", {spec: entries}, verdicts)
+    assert at_budget(run, spec, 20) == Share(1, 2)
+    assert curve(run, spec)[-1] == (20, Share(1, 2))
 
 
 def test_forward_passes_can_be_counted_in(twice):

@@ -1,6 +1,6 @@
 """Attacks at equal cost: what each leaves standing when no image may cost more than so much."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 import numpy as np
@@ -29,10 +29,8 @@ Costs = NDArray[np.int64]
 
 def falling_costs(clean: Table, tables: Sequence[Table], cost: Cost = "backwards") -> Costs:
     """What each image had cost when one of these runs fooled it; 0 if wrong untouched, NEVER if it stands."""
-    spent = np.zeros(len(clean), np.int64)
     falls = np.where(clean["fooled"] == 1, 0, NEVER)
-    for table in tables:
-        spent += _costs(table, cost)
+    for table, spent in zip(tables, _spent(tables, cost), strict=True):
         falls = np.minimum(falls, np.where(table["fooled"] == 1, spent, NEVER))
     return falls
 
@@ -65,7 +63,7 @@ def curve(
     clean, tables = _settled_tables(run, attack)
     falls = falling_costs(clean, tables, cost)
     fallen = np.sort(falls[(falls > 0) & (falls < NEVER)])
-    last = int(np.sum([_costs(table, cost) for table in tables], axis=0).max())
+    last = max(int(spent.max()) for spent in _spent(tables, cost))
     wanted = _rungs(fallen, last) if points is None else _thinned(fallen, points)
     budgets = sorted({0, last} | wanted)
     return list(zip(budgets, budget_curve(clean, tables, budgets, cost), strict=True))
@@ -85,12 +83,21 @@ def _thinned(fallen: Costs, points: int) -> set[int]:
     return set(different.tolist())
 
 
-def _costs(table: Table, cost: Cost) -> Costs:
-    """What each image has cost in one run; where none has a gradient, two passes count as one."""
-    forwards, backwards = table["forwards"].astype(np.int64), table["backwards"].astype(np.int64)
-    if cost == "passes":
-        return forwards + backwards
-    return backwards if backwards.any() else -(-forwards // PER_GRADIENT)
+def _spent(tables: Sequence[Table], cost: Cost) -> Iterator[Costs]:
+    """What each image has cost by the end of each of these runs.
+
+    The queries of all runs without a gradient are counted together: a half is rounded up once, not in each.
+    """
+    whole = halves = np.zeros(len(tables[0]) if tables else 0, np.int64)
+    for table in tables:
+        forwards, backwards = table["forwards"].astype(np.int64), table["backwards"].astype(np.int64)
+        if cost == "passes":
+            whole = whole + forwards + backwards
+        elif backwards.any():
+            whole = whole + backwards
+        else:
+            halves = halves + forwards
+        yield whole - (-halves // PER_GRADIENT)
 
 
 def most_spent(run: Run, attack: str) -> tuple[int, int]:
