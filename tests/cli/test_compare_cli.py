@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gamagat.engine.request import EvaluationRequest, prepare
+from gamagat.engine.request import EvaluationRequest, prepare, run_at_budget
 from gamagat.engine.watch import Onlooker
 
 WORDS = ["compare", "digits-cnn", "--n", "8", "--device", "cpu"]
@@ -68,3 +68,13 @@ def test_runs_with_nothing_finished_in_common_are_told_in_a_sentence_how_far_the
     assert "at-once is through with 0 of 8 images (unfinished: square)" in err
     assert "make the unfinished go on with the commands that began them" in err
     assert err.count("\n") == 1
+
+
+def test_a_stop_at_a_budget_is_no_result_and_the_same_words_go_on(tmp_path):
+    attacks = ("fgsm", "square")
+    request = EvaluationRequest("digits-cnn", n=8, attacks=attacks, device="cpu", out=tmp_path / "run")
+
+    with pytest.raises(KeyboardInterrupt):
+        run_at_budget(request, 3, Onlooker(stop_at_square))
+    run = run_at_budget(request, 3)
+    assert run.settled(run.manifest.entries()).all()

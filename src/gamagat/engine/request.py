@@ -12,7 +12,7 @@ from gamagat.data.core import Dataset
 from gamagat.engine.budget import spec_for_budget
 from gamagat.engine.checks import check_batch_size, check_door
 from gamagat.engine.doctor import Finding, examine
-from gamagat.engine.evaluate import Words, evaluate
+from gamagat.engine.evaluate import INTERRUPTED, Words, evaluate
 from gamagat.engine.places import data_in_full, model_in_full
 from gamagat.engine.plan import PlannedAttack, plan_attacks, read_threat
 from gamagat.engine.quick.network import check_precision
@@ -22,6 +22,7 @@ from gamagat.engine.run import Run, read_run
 from gamagat.engine.runtime import borrowed, choose_device, default_batch_size, fitted
 from gamagat.engine.training.splits import HELD, load_split
 from gamagat.engine.watch import Onlooker
+from gamagat.errors import RunError
 from gamagat.models.core import check_weights, load_model
 from gamagat.models.loading.card import read_card
 from gamagat.models.loading.zoo import is_zoo
@@ -170,5 +171,9 @@ def run_at_budget(request: EvaluationRequest, budget: int, onlooker: Onlooker = 
     specs = tuple(spec_for_budget(spec, budget, data.preset, len(data.classes)) for spec in request.attacks)
     with tempfile.TemporaryDirectory(prefix="gamagat-") as name:
         folder = request.out or Path(name)
-        prepare(replace(request, attacks=specs, out=folder)).run(onlooker)
+        stopped = prepare(replace(request, attacks=specs, out=folder)).run(onlooker).stopped
+        if stopped == INTERRUPTED:
+            raise KeyboardInterrupt  # some attacks have seen more images than others
+        if stopped:
+            raise RunError(f"stopped: {stopped}; with --out DIR the same command goes on from there")
         return read_run(folder)
