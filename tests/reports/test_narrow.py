@@ -126,6 +126,22 @@ def test_what_fits_in_no_table_is_told_in_words():
     ]  # fmt: skip
 
 
+def test_in_words_every_line_says_whose_it_is():
+    """Tables leave out a name that is the same as above."""
+    table = Table("attack")
+    for heading in ("at most", "accuracy %", "95 % interval"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_row("", "0", "97.67", "")
+    table.add_row("fgsm", "0", "97.67", "")
+    table.add_row("", "1", "92.33", "")
+    lines = drawn(fitted(table, 26), 26).replace("\n  ", " ").splitlines()
+    assert lines == [
+        "at most 0, accuracy % 97.67",
+        "fgsm: at most 0, accuracy % 97.67",
+        "fgsm: at most 1, accuracy % 92.33",
+    ]
+
+
 def test_markup_is_none_in_words_of_others():
     table = Table("name", "what")
     table.add_row(r"a\[b]", Text("[c] " * 20))

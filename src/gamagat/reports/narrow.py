@@ -115,15 +115,15 @@ def _wrapped(text: Text, width: int) -> Text:
 
 
 def _told(table: Table, cells: Sequence[Sequence[Text]], width: int) -> Group:
-    """Every row as `name, name: heading value, heading value`."""
+    """Every row as `name, name: heading value, heading value`; one without a name goes on with that above."""
     headings = [_text(column.header).plain for column in table.columns]
     sides = [column.justify == "left" for column in table.columns]
     names = max(1, [*sides, False].index(False))  # which are on the left
-    lines = [_text(table.title)] if table.title else []
+    lines, who = [_text(table.title)] if table.title else [], ""
     for row, texts in _rows(table, cells):
-        who = ", ".join(text.plain.strip() for text in texts[:names] if text.plain.strip())
+        who = ", ".join(text.plain.strip() for text in texts[:names] if text.plain.strip()) or who
         pairs = zip(headings[names:], texts[names:], strict=True)
         what = ", ".join(f"{heading} {text.plain}".strip() for heading, text in pairs if text.plain)
-        words = _wrapped(Text(f"{who}: {what}" if what else who, row.style or ""), width - 2)
+        words = _wrapped(Text(": ".join(filter(None, (who, what))), row.style or ""), width - 2)
         lines.append(Text("\n  ").join(words.split("\n")))
     return Group(*lines, *([_text(table.caption)] if table.caption else []))
