@@ -23,14 +23,13 @@ from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
-from gamagat.attacks.network import OutOfTime
 from gamagat.engine.evaluate import INTERRUPTED
 from gamagat.engine.runtime import GPU_LOST, choose_device
-from gamagat.errors import ConfigError, DataError, DeviceError, GamagatError
+from gamagat.errors import ConfigError, DataError, GamagatError
 from gamagat.experiments.cache import Cache
 from gamagat.experiments.cells import Cell
 from gamagat.experiments.clock import Clock
-from gamagat.experiments.core import EXPERIMENTS, Network, Slot, Table
+from gamagat.experiments.core import EXPERIMENTS, Measure, Network, Slot, Table
 from gamagat.experiments.crew import LOST, STOPPED, UNFINISHED, Crew, device_elsewhere
 from gamagat.experiments.defences import MODELS, RECIPES, recipe_of
 from gamagat.experiments.drawing import Sketch, run_figure
@@ -43,7 +42,7 @@ from gamagat.experiments.results import (
     save_figure,
     save_result,
 )
-from gamagat.experiments.runner import Outcome, check, run
+from gamagat.experiments.runner import Outcome, check, run, train_networks
 from gamagat.experiments.words import command_for, read_networks, words_for
 from gamagat.experiments.workshop import Workshop
 from gamagat.reports.reproduction import draw, paint
@@ -196,18 +195,20 @@ def to_train(todo: Todo, shop: Workshop) -> dict[str, str]:
 
 def train_one(name: str, todo: Todo, shop: Workshop) -> int:
     """Train the network of this name, and nothing else; the exit code."""
-    found = (network for left in todo.values() for part in left for network in part.networks)
-    for network in found:
-        if network.name == name:
-            try:
-                shop.trained(network)
-            except OutOfTime:
-                return UNFINISHED
-            except DeviceError as error:
-                print(error, file=sys.stderr)
-                return LOST
-            break
-    return 0
+    networks = {network.name: network for left in todo.values() for part in left for network in part.networks}
+    failed: list[str] = []
+
+    def told(network: Network, words: str, trained: bool) -> None:
+        if not trained:
+            failed.append(words)
+            print(f"{network.name}: {words}", file=sys.stderr)
+
+    slots = (Slot(name, "", networks[name], Measure()),) if name in networks else ()
+    stopped = train_networks(Table(name, slots), shop, told)
+    if stopped is not None:
+        print(f"stopped: {stopped}; the same line goes on", file=sys.stderr)
+        return CODES.get(stopped, UNFINISHED)
+    return UNFINISHED if failed else 0
 
 
 def by_others(todo: Todo, options: argparse.Namespace, shop: Workshop) -> int:

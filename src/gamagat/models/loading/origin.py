@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 from safetensors import SafetensorError, safe_open
 from torch import nn
 
+from gamagat.models.loading.card import NAME as CARD
+
 WORD = "gamagat.model"  # among the words that a safetensors file carries
-CARD = "card.json"
 LONGEST = 500  # letters of a model with all its settings
 
 PLAIN = (bool, int, float, str, tuple, type(None))  # what settings are
